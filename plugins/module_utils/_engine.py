@@ -1,0 +1,232 @@
+"""The one place where the engine is reached.
+
+``connect()`` finds out what stands between us and the engine, tells absent, stopped, denied and hanging apart, and
+negotiates the API version. The returned ``Engine`` holds docker SDK's low-level client; callers wrap every use of
+it in ``engine.doing("create container x")`` so that a failure says what was tried on what.
+"""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import json
+import os
+import shutil
+import socket
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterator, Mapping
+
+from ._errors import (
+    EngineAbsentError,
+    EngineDeniedError,
+    EngineError,
+    EngineStoppedError,
+    EngineTimeoutError,
+    EngineUnreachableError,
+    EngineUnsupportedError,
+)
+
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+MINIMUM_API = (1, 41)
+# The newest API whose payloads were tried; a newer engine is asked to speak this one if it still does.
+NEWEST_API = (1, 51)
+PROBE_TIMEOUT = 10.0  # seconds for an engine to answer GET /version
+CALL_TIMEOUT = 120  # seconds for one ordinary call
+
+# Shared by every module; plugins/doc_fragments/engine.py documents it.
+ENGINE_OPTIONS: dict[str, dict[str, Any]] = {
+    "docker_host": {"type": "str", "required": False},
+    "engine_absent": {"type": "str", "choices": ["fail", "predict"], "default": "fail"},
+}
+
+
+@dataclass(frozen=True)
+class EngineIdentity:
+    """What answers on the socket."""
+
+    host: str
+    api: str
+    version: str
+    podman: bool
+
+
+class Engine:
+    """An engine that answered. ``client`` is docker SDK's ``APIClient``."""
+
+    def __init__(self, client: Any, identity: EngineIdentity) -> None:
+        self.client = client
+        self.identity = identity
+
+    @contextmanager
+    def doing(self, what: str) -> Iterator[None]:
+        """Translate everything that can go wrong inside into an ``EngineError`` naming ``what``."""
+        import docker.errors
+        import requests.exceptions
+
+        try:
+            yield
+        except docker.errors.APIError as error:
+            raise EngineError(f"{what}: {error.explanation or error}") from error
+        except requests.exceptions.Timeout as error:
+            raise EngineTimeoutError(f"{what}: no answer within {CALL_TIMEOUT} s") from error
+        except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
+            raise EngineError(f"{what}: {error}") from error
+
+    def info(self) -> dict[str, Any]:
+        """Answer of ``GET /info``."""
+        with self.doing("read the engine's properties"):
+            result: dict[str, Any] = self.client.info()
+        return result
+
+    def inspect_container(self, name: str) -> dict[str, Any] | None:
+        """Answer of ``inspect``, or None when there is no such container."""
+        import docker.errors
+
+        with self.doing(f"inspect container {name}"):
+            try:
+                result: dict[str, Any] = self.client.inspect_container(name)
+            except docker.errors.NotFound:
+                return None
+        return result
+
+    def inspect_image(self, reference: str) -> dict[str, Any] | None:
+        """Answer of ``inspect``, or None when there is no such image."""
+        import docker.errors
+
+        with self.doing(f"inspect image {reference}"):
+            try:
+                result: dict[str, Any] = self.client.inspect_image(reference)
+            except docker.errors.NotFound:
+                return None
+        return result
+
+    def close(self) -> None:
+        self.client.close()
+
+
+def engine_host(option: str | None, environ: Mapping[str, str]) -> str:
+    """The engine's address: option, else ``DOCKER_HOST``, else the system's socket."""
+    return option or environ.get("DOCKER_HOST") or DEFAULT_HOST
+
+
+def connect(option: str | None = None, environ: Mapping[str, str] = os.environ) -> Engine:
+    """Reach the engine.
+
+    Raises a subclass of ``EngineUnreachableError`` when it does not answer, ``EngineUnsupportedError`` for a remote
+    address or an engine below API 1.41.
+    """
+    host = engine_host(option, environ)
+    path = _socket_path(host)
+    version = _probe(path)
+    api = negotiate(str(version.get("ApiVersion", "")), str(version.get("MinAPIVersion", "")))
+    try:
+        import docker
+    except ImportError as error:
+        raise EngineError(
+            "Python's docker library is missing", "Install the distribution's python3-docker"
+        ) from error
+    components = [str(part.get("Name", "")) for part in version.get("Components") or []]
+    identity = EngineIdentity(
+        host=host,
+        api=api,
+        version=str(version.get("Version", "unknown")),
+        podman=any("podman" in name.lower() for name in components),
+    )
+    client = docker.APIClient(base_url=f"unix://{path}", version=api, timeout=CALL_TIMEOUT)
+    return Engine(client, identity)
+
+
+def negotiate(newest: str, oldest: str) -> str:
+    """The API version to speak with an engine that offers ``oldest`` to ``newest``.
+
+    An engine whose own range is inconsistent (oldest above newest, seen in community.docker#1191) gets its newest.
+    """
+    try:
+        high = _api(newest)
+        low = _api(oldest) if oldest else MINIMUM_API
+    except ValueError:
+        raise EngineError(f"the engine names no usable API version ({newest!r}, minimum {oldest!r})") from None
+    if high < MINIMUM_API:
+        raise EngineUnsupportedError(
+            f"the engine speaks API {newest}, Agentbox needs at least {_text(MINIMUM_API)}",
+            "Upgrade the engine to 20.10 or newer",
+        )
+    return _text(max(min(high, NEWEST_API), min(low, high)))
+
+
+def _api(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)
+
+
+def _text(api: tuple[int, int]) -> str:
+    return f"{api[0]}.{api[1]}"
+
+
+def _socket_path(host: str) -> str:
+    scheme, separator, rest = host.partition("://")
+    if scheme == "unix" and separator and rest.startswith("/"):
+        return rest
+    raise EngineUnsupportedError(
+        f"DOCKER_HOST {host} is not a local socket; boxes mount directories of the engine's own machine",
+        "Use unix:///path/to/docker.sock, or run Agentbox on that machine (ansible_host)",
+    )
+
+
+def _probe(path: str) -> dict[str, Any]:
+    """Ask ``GET /version`` with nothing but the socket, because its errors are exact and its timeout is ours."""
+    connection = _UnixConnection(path)
+    try:
+        connection.request("GET", "/version")
+        answer = connection.getresponse()
+        body = answer.read()
+        if answer.status != http.HTTPStatus.OK:
+            raise EngineError(f"the engine at {path} answered {answer.status} to GET /version")
+        version = json.loads(body)
+    except TimeoutError as error:
+        raise EngineTimeoutError(
+            f"the engine at {path} did not answer within {PROBE_TIMEOUT:.0f} s", "Look at its log, restart it"
+        ) from error
+    except OSError as error:
+        raise _unreachable(path, error) from error
+    except (http.client.HTTPException, ValueError) as error:
+        raise EngineError(f"what listens at {path} is no container engine: {error}") from error
+    finally:
+        connection.close()
+    if not isinstance(version, dict):
+        raise EngineError(f"what listens at {path} is no container engine")
+    return version
+
+
+def _unreachable(path: str, error: OSError) -> EngineUnreachableError:
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return EngineDeniedError(
+            f"permission denied on the engine's socket {path}",
+            "Run as root or through sudo, or join the socket's group",
+        )
+    if error.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR):
+        if error.errno == errno.ECONNREFUSED or _daemon_installed():
+            return EngineStoppedError(f"nothing listens on the engine's socket {path}", "Start the engine")
+        return EngineAbsentError(
+            f"no engine is installed (no socket {path}, no dockerd)", "Run `agentbox up` or the docker role"
+        )
+    return EngineUnreachableError(f"cannot reach the engine at {path}: {error}")
+
+
+def _daemon_installed() -> bool:
+    return bool(shutil.which("dockerd")) or any(
+        Path(place).exists() for place in ("/usr/sbin/dockerd", "/usr/bin/dockerd", "/usr/local/bin/dockerd")
+    )
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=PROBE_TIMEOUT)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)

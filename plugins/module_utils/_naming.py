@@ -1,0 +1,149 @@
+"""Names, paths and labels: everything that is derived from an instance and a box name.
+
+Pure functions; the only place where these spellings stand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import unicodedata
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+DEFAULT_INSTANCE = "agentbox"
+DEFAULT_BOX = "default"
+NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,40}$"
+_NAME = re.compile(NAME_PATTERN)
+_MAX_NAME = 41
+_DIGEST_CHARS = 8
+
+TMUX_SOCKET = "agentbox"
+TMUX_SESSION = "agentbox"
+WINDOW_LEAD = "main"
+WINDOW_OBSERVER = "observer"
+
+BOX_USER = "agent"
+BOX_GID = 0
+BOX_HOME = "/home/agent"
+BOX_MOUNT = "/agentbox"
+BOX_RELAY = "/run/agentbox"
+PAGE_PORT = 4317
+HOOK_PORT = 4318
+
+LABEL_MANAGED = "agentbox.managed"
+LABEL_INSTANCE = "agentbox.instance"
+LABEL_BOX = "agentbox.box"
+LABEL_SPEC = "agentbox.spec"
+LABEL_SCHEMA = "agentbox.schema"
+LABEL_YOLO = "agentbox.yolo"
+LABEL_WORKSPACE = "agentbox.workspace"
+LABEL_CONTEXT = "agentbox.context"
+LABEL_STATE_DIR = "agentbox.state_dir"
+
+# Below HOME; each is a volume shared by the boxes of one instance and uid.
+CACHES = {"npm": ".npm", "pip": ".cache/pip", "cargo": ".cargo/registry"}
+
+
+def is_name(value: str) -> bool:
+    """Whether ``value`` may name an instance or a box."""
+    return bool(_NAME.match(value))
+
+
+def slug(text: str) -> str:
+    """A valid, stable box name for any text, e.g. a directory's name.
+
+    Text that is a valid name already stays as it is. Everything else gets a digest of the exact text, so that two
+    texts which look alike after folding ("My Repo", "my-repo") never share a name.
+    """
+    if is_name(text):
+        return text
+    folded = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    readable = re.sub(r"[^a-z0-9]+", "-", folded).strip("-")
+    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST_CHARS]
+    head = readable[: _MAX_NAME - _DIGEST_CHARS - 1].strip("-") or "box"
+    return f"{head}-{digest}"
+
+
+def container_name(instance: str, box: str) -> str:
+    """The instance's own name for box ``default``, else ``<instance>-<box>``."""
+    return instance if box == DEFAULT_BOX else f"{instance}-{box}"
+
+
+def home_volume(instance: str, box: str) -> str:
+    return f"{instance}-{box}-home"
+
+
+def cache_volume(instance: str, cache: str, uid: int) -> str:
+    """One volume per uid: a cache that another uid can write is one it can poison."""
+    return f"{instance}-cache-{cache}-{uid}"
+
+
+def network_name(instance: str) -> str:
+    return instance
+
+
+def image_tag(instance: str) -> str:
+    return f"{instance}:latest"
+
+
+def default_state_root(euid: int, environ: dict[str, str]) -> str:
+    """``/var/lib/agentbox`` for root, else the XDG state directory."""
+    if euid == 0:
+        return "/var/lib/agentbox"
+    base = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME", "/"), ".local/state")
+    return os.path.join(base, "agentbox")
+
+
+@dataclass(frozen=True)
+class BoxPaths:
+    """Where the files of one box lie on its host. All absolute."""
+
+    state_dir: str  # <state root>/<instance>
+    box: str
+
+    @property
+    def directory(self) -> str:
+        """Mode 0711; holds the record and the directories mounted into the box."""
+        return str(PurePosixPath(self.state_dir, "boxes", self.box))
+
+    @property
+    def record(self) -> str:
+        """JSON without secrets, mode 0600."""
+        return str(PurePosixPath(self.directory, "record.json"))
+
+    @property
+    def mount(self) -> str:
+        """Mounted read-only at /agentbox: entry.sh, attach.sh, tmux.conf, box.json, passwd, secrets/."""
+        return str(PurePosixPath(self.directory, "mount"))
+
+    @property
+    def passwd(self) -> str:
+        return str(PurePosixPath(self.mount, "passwd"))
+
+    @property
+    def secrets(self) -> str:
+        """One file per secret, mode 0400, owned by the box uid; the directory is 0500 of the box uid."""
+        return str(PurePosixPath(self.mount, "secrets"))
+
+    def agent_settings(self, agent: str) -> str:
+        """Settings of an agent (hooks), mounted read-only where its manifest says."""
+        return str(PurePosixPath(self.directory, agent))
+
+    @property
+    def relay(self) -> str:
+        """Directory of the link's socket, mounted read-only at /run/agentbox; never re-created."""
+        return str(PurePosixPath(self.state_dir, "relay", self.box))
+
+
+def state_dir(state_root: str, instance: str) -> str:
+    return str(PurePosixPath(state_root, instance))
+
+
+def lock_path(state_dir_: str) -> str:
+    return str(PurePosixPath(state_dir_, "lock"))
+
+
+def progress_path(state_dir_: str) -> str:
+    return str(PurePosixPath(state_dir_, "progress.log"))
