@@ -1,0 +1,39 @@
+# Everything a user or developer calls. `make help` lists it.
+PYTHON ?= python3
+AREA ?=
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: help up test test-unit test-full lint requirements dist clean
+
+help: ## Show what there is
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
+
+# WORKSPACE=, MEM=, CPUS= and AGENTBOX_* reach the CLI through the environment.
+up: ## Turn this machine into a running agent box (WORKSPACE=, default ~/agentbox-workspace)
+	@$(PYTHON) tools/bootstrap.py user
+	@.venv/bin/agentbox up
+
+test: ## Run all tests on real parts (AREA=<role or stage> for a part)
+	@$(PYTHON) tools/bootstrap.py dev
+	@.venv/bin/python -m tests.run $(AREA)
+
+test-unit: ## Run the unit tests
+	@$(PYTHON) tools/bootstrap.py dev
+	@.venv/bin/python -m tests.run unit
+
+test-full: ## Run all tests on every platform, with the long fault loops
+	@$(PYTHON) tools/bootstrap.py dev
+	@.venv/bin/python -m tests.run --full $(AREA)
+
+lint: ## Run the linters
+	@$(PYTHON) tools/bootstrap.py dev
+	@.venv/bin/python -m tests.run lint
+
+requirements: ## Pin the dependencies anew
+	@$(PYTHON) tools/bootstrap.py dev
+	@cd requirements && for name in build agentbox box node dev; do \
+	  ../.venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
+	    --no-emit-index-url --no-emit-find-links --output-file $$name.txt $$name.in || exit 1; done
+
+clean: ## Remove what the tests and the set-up made in this directory
+	rm -rf .venv .cache build dist .mypy_cache .pytest_cache .ruff_cache
