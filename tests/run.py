@@ -22,7 +22,7 @@ ROLES = ("docker", "tmux", "image", "box")
 NOT_FULL = ["-m", "not full"]
 
 
-class StageFailed(Exception):
+class StageError(Exception):
     """A command of a stage failed; the text is the command."""
 
 
@@ -37,7 +37,7 @@ def main() -> int:
         start = time.monotonic()
         try:
             stage(arguments.area or "", arguments.full)
-        except StageFailed as error:
+        except StageError as error:
             print(f"== {name} FAILED after {(time.monotonic() - start) / 60:.1f} min: {error}", flush=True)  # noqa: T201
             return 1
         minutes[name] = (time.monotonic() - start) / 60
@@ -110,7 +110,7 @@ def run(*command: str | Path) -> None:
     """Run from the root, without a terminal, as a pipeline does."""
     environment = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
     if subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, env=environment, check=False).returncode != 0:
-        raise StageFailed(" ".join(str(part) for part in command))
+        raise StageError(" ".join(str(part) for part in command))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,10 @@ def bootstrap(kind: str) -> None:
         run("create the virtual environment", [sys.executable, "-m", "venv", "--clear", str(VENV)])
     pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     for name in REQUIREMENTS[kind]:
-        run(f"install {name.removesuffix('.txt')} packages", [*pip, "--require-hashes", "-r", str(ROOT / "requirements" / name)])
+        run(
+            f"install {name.removesuffix('.txt')} packages",
+            [*pip, "--require-hashes", "-r", str(ROOT / "requirements" / name)],
+        )
     run("install agentbox", [*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
     stamp(kind).write_text(wanted)
 
@@ -113,7 +116,8 @@ def root_prefix(what: str) -> list[str]:
         return ["sudo"]
     if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode != 0:
         raise BootstrapError(
-            f"cannot {what}: sudo asks for a password and there is no terminal. Run `make` as root or allow passwordless sudo"
+            f"cannot {what}: sudo asks for a password and there is no terminal. "
+            "Run `make` as root or allow passwordless sudo"
         )
     return ["sudo", "-n"]
 
@@ -123,7 +127,9 @@ def run(what: str, command: list[str]) -> None:
     start = time.monotonic()
     say(what)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=None if sys.stdin.isatty() else subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, stdin=None if sys.stdin.isatty() else subprocess.DEVNULL
+        )
         try:
             while True:
                 try:

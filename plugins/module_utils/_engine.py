@@ -13,10 +13,11 @@ import json
 import os
 import shutil
 import socket
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator, Mapping
+from typing import Any
 
 from ._errors import (
     EngineAbsentError,
@@ -124,9 +125,7 @@ def connect(option: str | None = None, environ: Mapping[str, str] = os.environ) 
     try:
         import docker
     except ImportError as error:
-        raise EngineError(
-            "Python's docker library is missing", "Install the distribution's python3-docker"
-        ) from error
+        raise EngineError("Python's docker library is missing", "Install the distribution's python3-docker") from error
     components = [str(part.get("Name", "")) for part in version.get("Components") or []]
     identity = EngineIdentity(
         host=host,

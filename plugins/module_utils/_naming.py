@@ -6,7 +6,6 @@ Pure functions; the only place where these spellings stand.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -92,8 +91,8 @@ def default_state_root(euid: int, environ: dict[str, str]) -> str:
     """``/var/lib/agentbox`` for root, else the XDG state directory."""
     if euid == 0:
         return "/var/lib/agentbox"
-    base = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME", "/"), ".local/state")
-    return os.path.join(base, "agentbox")
+    base = environ.get("XDG_STATE_HOME") or PurePosixPath(environ.get("HOME", "/"), ".local/state")
+    return str(PurePosixPath(base, "agentbox"))
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 Report = Callable[[str], None]
 
@@ -25,15 +26,10 @@ def file_reporter(path: str | None) -> Report:
     def report(line: str) -> None:
         flat = " ".join(line.split())
         try:
-            with target.open("a", encoding="utf-8", opener=_private) as stream:
+            descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "a", encoding="utf-8") as stream:
                 stream.write(f"{time.time():.1f} {flat}\n")
         except OSError:
             return
 
     return report
-
-
-def _private(path: str, flags: int) -> int:
-    import os
-
-    return os.open(path, flags, 0o600)
