@@ -69,7 +69,7 @@ def lint(_area: str, _full: bool) -> None:
     run(BIN / "ruff", "check", ".")
     run(BIN / "ruff", "format", "--check", ".")
     # One run for each of the two names that the module_utils are imported by.
-    run(BIN / "mypy", "src/agentbox")
+    run(BIN / "mypy", "src/agentbox", "tools")
     run(BIN / "mypy", "collections/ansible_collections/agentbox/fleet/plugins")
     run(BIN / "yamllint", "--strict", ".")
     run(BIN / "ansible-lint")

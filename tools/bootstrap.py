@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -145,7 +146,7 @@ def run(what: str, command: list[str]) -> None:
             raise BootstrapError(f"{what} failed ({command[0]} exited {code}):\n{tail(log, 15)}")
 
 
-def tail(log: tempfile._TemporaryFileWrapper[str], lines: int) -> str:
+def tail(log: TextIO, lines: int) -> str:
     """The last lines of what was printed, without pip's remarks on the machine's own configuration."""
     log.flush()
     log.seek(0)
