@@ -1,0 +1,32 @@
+"""Documentation of the options in ``ENGINE_OPTIONS`` of ``plugins/module_utils/_engine.py``."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """C(agentbox.fleet.engine): how a module reaches the container engine."""
+
+    DOCUMENTATION = r"""
+options:
+  docker_host:
+    description:
+      - Address of the engine, C(unix://) followed by the absolute path of its socket.
+      - Without it E(DOCKER_HOST) of the module's environment counts, without that C(unix:///var/run/docker.sock).
+      - An address of another machine (C(tcp://), C(ssh://)) is refused, because boxes mount directories of the
+        machine the engine runs on.
+    type: str
+  engine_absent:
+    description:
+      - What to do when no engine is installed, which means neither a socket nor a daemon program.
+      - V(fail) stops with an error that says so.
+      - V(predict) goes on as if an engine without containers, images and networks stood there. It is meant for check
+        mode on a host where an earlier step of the same run would install the engine.
+      - An engine that is stopped, denied to this user or hanging is an error with either value.
+    type: str
+    choices: [fail, predict]
+    default: fail
+requirements:
+  - Python 3.11 or newer on the target
+  - Python's C(docker) library 5.0.3 or newer on the target
+  - an engine that speaks API 1.41 or newer (Docker 20.10, or Podman's compatible service)
+"""
