@@ -1,0 +1,64 @@
+"""The filters that part secrets from box declarations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.agentbox.fleet.plugins.filter.boxes import only_secrets, without_secrets
+
+VALUE = "value-that-must-not-be-shown"
+
+
+@pytest.mark.parametrize("nothing", [None, "", [], ()])
+def test_nothing_declared_is_an_empty_answer(nothing: Any) -> None:
+    assert without_secrets(nothing) == []
+    assert only_secrets(nothing) == {}
+
+
+def test_secrets_are_parted_by_box_and_the_declaration_stays_whole() -> None:
+    boxes = [
+        {"name": "one", "memory": "4g", "secrets": {"TOKEN": VALUE}},
+        {"name": "two", "secrets": None},
+        {"name": "three", "secrets": {}},
+    ]
+
+    assert without_secrets(boxes) == [{"name": "one", "memory": "4g"}, {"name": "two"}, {"name": "three"}]
+    assert only_secrets(boxes) == {"one": {"TOKEN": VALUE}, "three": {}}
+    assert boxes[0]["secrets"] == {"TOKEN": VALUE}, "the input was changed"
+
+
+def test_items_that_are_no_boxes_are_left_for_the_module_to_name() -> None:
+    boxes = ["text", 3, None, {"name": "one"}]
+
+    assert without_secrets(boxes) == boxes
+    assert only_secrets(boxes) == {}
+
+
+@pytest.mark.parametrize("mistake", [{"name": "one", "secrets": {"TOKEN": VALUE}}, VALUE, 3, True])
+@pytest.mark.parametrize("part", [without_secrets, only_secrets])
+def test_what_is_no_list_is_refused_by_kind(part: Any, mistake: Any) -> None:
+    with pytest.raises(AnsibleFilterError, match="boxes: a list of boxes expected") as raised:
+        part(mistake)
+    assert VALUE not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("boxes", "message"),
+    [
+        ([{"name": "one"}, {"secrets": {"TOKEN": VALUE}}], r"boxes\[1\]\.name: text expected, found nothing"),
+        ([{"name": [VALUE], "secrets": {"TOKEN": VALUE}}], r"boxes\[0\]\.name: text expected, found a list"),
+        ([{"name": "one", "secrets": f"TOKEN={VALUE}"}], r"boxes\[0\]\.secrets: .* expected, found text"),
+        ([{"name": "one", "secrets": [{"TOKEN": VALUE}]}], r"boxes\[0\]\.secrets: .* expected, found a list"),
+        ([{"name": "one", "secrets": 5}], r"boxes\[0\]\.secrets: .* found a value of type int"),
+        (
+            [{"name": "one", "secrets": {"A": VALUE}}, {"name": "one", "secrets": {"B": VALUE}}],
+            r"boxes\[1\]\.name: 'one' is declared twice",
+        ),
+    ],
+)
+def test_wrong_secrets_are_refused_by_path_without_their_value(boxes: Any, message: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=message) as raised:
+        only_secrets(boxes)
+    assert VALUE not in str(raised.value)
