@@ -79,15 +79,15 @@ def stamp(kind: str) -> Path:
 
 def recorded(kind: str) -> str | None:
     try:
-        return stamp(kind).read_text() if usable(VENV / "bin" / "agentbox") else None
+        return stamp(kind).read_text() if usable(VENV / "bin" / "python") else None
     except OSError:
         return None
 
 
 def usable(program: Path) -> bool:
-    """Whether the environment's program starts; a moved clone or a removed Python leaves a broken one."""
+    """Whether the environment's interpreter starts; a moved clone or a removed Python leaves a broken one."""
     try:
-        return subprocess.run([program, "--help"], capture_output=True, check=False, timeout=60).returncode == 0
+        return subprocess.run([program, "-c", "pass"], capture_output=True, check=False, timeout=60).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
