@@ -112,28 +112,38 @@ def engine_host(option: str | None, environ: Mapping[str, str]) -> str:
     return option or environ.get("DOCKER_HOST") or DEFAULT_HOST
 
 
+def identify(option: str | None = None, environ: Mapping[str, str] = os.environ) -> EngineIdentity:
+    """Find out what answers on the engine's socket, with nothing but the socket: needs no docker SDK.
+
+    Raises like ``connect``.
+    """
+    host = engine_host(option, environ)
+    version = _probe(_socket_path(host))
+    components = [str(part.get("Name", "")) for part in version.get("Components") or []]
+    return EngineIdentity(
+        host=host,
+        api=negotiate(str(version.get("ApiVersion", "")), str(version.get("MinAPIVersion", ""))),
+        version=str(version.get("Version", "unknown")),
+        podman=any("podman" in name.lower() for name in components),
+    )
+
+
 def connect(option: str | None = None, environ: Mapping[str, str] = os.environ) -> Engine:
     """Reach the engine.
 
     Raises a subclass of ``EngineUnreachableError`` when it does not answer, ``EngineUnsupportedError`` for a remote
     address or an engine below API 1.41.
     """
-    host = engine_host(option, environ)
-    path = _socket_path(host)
-    version = _probe(path)
-    api = negotiate(str(version.get("ApiVersion", "")), str(version.get("MinAPIVersion", "")))
+    identity = identify(option, environ)
     try:
         import docker
     except ImportError as error:
-        raise EngineError("Python's docker library is missing", "Install the distribution's python3-docker") from error
-    components = [str(part.get("Name", "")) for part in version.get("Components") or []]
-    identity = EngineIdentity(
-        host=host,
-        api=api,
-        version=str(version.get("Version", "unknown")),
-        podman=any("podman" in name.lower() for name in components),
+        raise EngineError(
+            "Python's docker library is missing", "Install the distribution's python3-docker"
+        ) from error
+    client = docker.APIClient(
+        base_url=f"unix://{_socket_path(identity.host)}", version=identity.api, timeout=CALL_TIMEOUT
     )
-    client = docker.APIClient(base_url=f"unix://{path}", version=api, timeout=CALL_TIMEOUT)
     return Engine(client, identity)
 
 
@@ -206,7 +216,7 @@ def _unreachable(path: str, error: OSError) -> EngineUnreachableError:
             "Run as root or through sudo, or join the socket's group",
         )
     if error.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR):
-        if error.errno == errno.ECONNREFUSED or _daemon_installed():
+        if error.errno == errno.ECONNREFUSED or daemon_program():
             return EngineStoppedError(f"nothing listens on the engine's socket {path}", "Start the engine")
         return EngineAbsentError(
             f"no engine is installed (no socket {path}, no dockerd)", "Run `agentbox up` or the docker role"
@@ -214,10 +224,10 @@ def _unreachable(path: str, error: OSError) -> EngineUnreachableError:
     return EngineUnreachableError(f"cannot reach the engine at {path}: {error}")
 
 
-def _daemon_installed() -> bool:
-    return bool(shutil.which("dockerd")) or any(
-        Path(place).exists() for place in ("/usr/sbin/dockerd", "/usr/bin/dockerd", "/usr/local/bin/dockerd")
-    )
+def daemon_program() -> str | None:
+    """Path of the installed daemon, or None. Its places are asked too: PATH of a non-login shell may lack sbin."""
+    places = ("/usr/sbin/dockerd", "/usr/bin/dockerd", "/usr/local/bin/dockerd")
+    return shutil.which("dockerd") or next((place for place in places if Path(place).exists()), None)
 
 
 class _UnixConnection(http.client.HTTPConnection):
