@@ -1,0 +1,83 @@
+"""Fixtures of the tests on a real engine: instances that vanish afterwards, and engines to maltreat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+import docker
+import pytest
+
+from tests.integration import engines, runs
+
+Instances = Callable[[], str]
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[docker.APIClient]:
+    """A client of the machine's engine."""
+    client = engines.client()
+    yield client
+    client.close()
+
+
+@contextmanager
+def _instances(engine: docker.APIClient) -> Iterator[Instances]:
+    with ExitStack() as stack:
+
+        def new() -> str:
+            name = engines.new_instance_name()
+            stack.callback(engines.remove_instance, engine, name)
+            return name
+
+        yield new
+
+
+@pytest.fixture
+def instance(engine: docker.APIClient) -> Iterator[str]:
+    """The name of a new instance; what carries its label is removed afterwards."""
+    with _instances(engine) as new:
+        yield new()
+
+
+@pytest.fixture(scope="module")
+def new_instance(engine: docker.APIClient) -> Iterator[Instances]:
+    """Makes names of new instances; what carries their labels is removed after the last test of the module."""
+    with _instances(engine) as new:
+        yield new
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory for state and workspaces that is removed afterwards."""
+    with engines.short_directory() as path:
+        yield path
+
+
+@pytest.fixture(scope="module")
+def module_place() -> Iterator[Path]:
+    """As ``place``, for all tests of a module."""
+    with engines.short_directory() as path:
+        yield path
+
+
+@pytest.fixture(scope="session")
+def run_module() -> Callable[..., runs.Result]:
+    """``run_module(name, args, check=False)`` calls one module through Ansible and returns its result."""
+    return runs.run_module
+
+
+@pytest.fixture(scope="module")
+def second_engine(module_place: Path) -> Iterator[engines.SecondEngine]:
+    """A running engine of the module's own, without network; a test that stops it starts it again."""
+    directory = module_place / "engine"
+    directory.mkdir()
+    with engines.second_engine(directory) as second:
+        yield second
+
+
+@pytest.fixture
+def small_disk() -> Callable[[Path, str], AbstractContextManager[Path]]:
+    """``small_disk(path, "1m")`` mounts a file system of that size at ``path`` while the context lasts."""
+    return lambda path, size: engines.mounted("tmpfs", path, options=f"size={size},mode=0755")

@@ -1,0 +1,223 @@
+"""The engine of the machine, and throwaway ones that tests may stop, deny, stall and fill.
+
+A second engine runs in a network and mount namespace of its own: beside a running one it would share, and damage,
+its bridge.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import docker
+import docker.errors
+
+from agentbox._shared import _naming
+
+IMAGE = "agentbox-test-standin:latest"
+IMAGE_CLAUDE = "agentbox-test-claude:latest"
+START_TIMEOUT = 30.0  # seconds for a second engine to answer
+STOP_TIMEOUT = 20.0
+_DAEMON_PLACES = ("/usr/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin")
+
+
+def client(host: str | None = None) -> docker.APIClient:
+    """A low-level client for the engine at ``host``, by default the machine's."""
+    return docker.APIClient(base_url=host or "unix:///var/run/docker.sock", version="auto", timeout=60)
+
+
+def new_instance_name() -> str:
+    """A name that no other run uses; short, because paths of Unix sockets contain it."""
+    return f"abx{secrets.token_hex(4)}"
+
+
+def remove_instance(engine: docker.APIClient, instance: str) -> None:
+    """Remove every container, volume and network that carries the label of ``instance``."""
+    wanted = {"label": f"{_naming.LABEL_INSTANCE}={instance}"}
+    for container in engine.containers(all=True, filters=wanted):
+        with _gone_is_fine():
+            engine.remove_container(container["Id"], v=True, force=True)
+    for volume in engine.volumes(filters=wanted)["Volumes"] or []:
+        with _gone_is_fine():
+            engine.remove_volume(volume["Name"], force=True)
+    for network in engine.networks(filters=wanted):
+        with _gone_is_fine():
+            engine.remove_network(network["Id"])
+
+
+@contextmanager
+def _gone_is_fine() -> Iterator[None]:
+    try:
+        yield
+    except docker.errors.NotFound:
+        return
+
+
+@contextmanager
+def short_directory() -> Iterator[Path]:
+    """A directory that everyone may enter, with a path short enough for Unix sockets below it; removed afterwards."""
+    path = Path(mkdtemp(prefix="abx-", dir="/tmp"))
+    path.chmod(0o755)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+@contextmanager
+def mounted(kind: str, target: Path, *, options: str = "") -> Iterator[Path]:
+    """``target`` as an own small file system of type ``kind``, e.g. tmpfs."""
+    target.mkdir(exist_ok=True)
+    extra = ["-o", options] if options else []
+    subprocess.run(["mount", "-t", kind, *extra, "abx-test", str(target)], check=True)
+    try:
+        yield target
+    finally:
+        subprocess.run(["umount", "--lazy", str(target)], check=True)
+
+
+def files_below(*roots: Path) -> dict[str, tuple[str, int, int, int, str]]:
+    """What stands below ``roots``: path -> (kind, mode, uid, gid, content or link target)."""
+    found = {}
+    for root in roots:
+        for path in sorted([root, *root.rglob("*")]):
+            status = path.lstat()
+            if path.is_symlink():
+                content = str(path.readlink())
+            elif path.is_file():
+                content = path.read_text(encoding="utf-8", errors="surrogateescape")
+            else:
+                content = ""
+            kind = oct(status.st_mode >> 12)
+            found[str(path)] = (kind, status.st_mode & 0o7777, status.st_uid, status.st_gid, content)
+    return found
+
+
+def belongings(engine: docker.APIClient, instance: str) -> dict[str, Any]:
+    """What ``instance`` has in the engine, in a form that differs whenever something was touched."""
+    wanted = {"label": f"{_naming.LABEL_INSTANCE}={instance}"}
+    containers = {}
+    for found in engine.containers(all=True, filters=wanted):
+        inspected = engine.inspect_container(found["Id"])
+        keys = ("Id", "Name", "RestartCount")
+        state = {key: inspected["State"][key] for key in ("Status", "StartedAt", "Pid")}
+        containers[inspected["Name"]] = {**{key: inspected[key] for key in keys}, **state}
+    return {
+        "containers": containers,
+        "volumes": sorted(volume["Name"] for volume in engine.volumes(filters=wanted)["Volumes"] or []),
+        "networks": sorted(network["Id"] for network in engine.networks(filters=wanted)),
+    }
+
+
+class SecondEngine:
+    """A real dockerd of the test's own, without any network, below ``directory``."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.socket = directory / "docker.sock"
+        self.host = f"unix://{self.socket}"
+        self.data = directory / "data"
+        self._runtime = directory / "exec"
+        self._log = directory / "dockerd.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start and wait until it answers."""
+        self.data.mkdir(exist_ok=True)
+        shutil.rmtree(self._runtime, ignore_errors=True)  # what a crashed one left makes containerd hang
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *("unshare", "--net", "--mount", "--propagation", "private"),
+                    "dockerd",
+                    *("--data-root", str(self.data), "--exec-root", str(self._runtime)),
+                    *("--host", self.host, "--pidfile", str(self.directory / "pid")),
+                    *("--bridge=none", "--iptables=false", "--ip-forward=false"),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_TIMEOUT
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"the second engine did not start:\n{self._log.read_text()[-3000:]}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """End it in order; it removes its socket."""
+        self._end(signal.SIGTERM)
+
+    def crash(self) -> None:
+        """End it as a crash would; its socket stays behind and nothing listens on it."""
+        self._end(signal.SIGKILL)
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Inside, the engine accepts connections and answers none."""
+        self._running().send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._running().send_signal(signal.SIGCONT)
+
+    def client(self) -> docker.APIClient:
+        return client(self.host)
+
+    def _answers(self) -> bool:
+        if not self.socket.exists():
+            return False
+        try:
+            engine = self.client()
+            engine.close()
+        except docker.errors.DockerException:
+            return False
+        return True
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise AssertionError("the second engine is not running")
+        return self._process
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGCONT)
+        self._process.send_signal(how)
+        self._process.wait(STOP_TIMEOUT)  # its containerd dies with it
+        self._process = None
+
+
+@contextmanager
+def second_engine(directory: Path) -> Iterator[SecondEngine]:
+    """A running second engine; ended afterwards."""
+    engine = SecondEngine(directory)
+    engine.start()
+    try:
+        yield engine
+    finally:
+        engine.stop()
+
+
+def without_engine(scratch: Path) -> list[str]:
+    """A command prefix that runs a program where no engine is installed: no dockerd, no socket.
+
+    The program gets a mount namespace in which a whiteout hides every dockerd and ``/run`` is empty.
+    """
+    whiteout = scratch / "whiteout"
+    whiteout.mkdir()
+    os.mknod(whiteout / "dockerd", 0o600, os.makedev(0, 0))
+    places = [place for place in _DAEMON_PLACES if Path(place, "dockerd").exists()]
+    mounts = [f"mount -t overlay abx-test -o lowerdir={whiteout}:{place} {place}" for place in places]
+    script = " && ".join([*mounts, "mount -t tmpfs abx-test /run", 'exec "$@"'])
+    return ["unshare", "--mount", "--propagation", "private", "bash", "-c", script, "bash"]

@@ -1,0 +1,126 @@
+"""Runs of real Ansible: tasks in, one result per task out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CALLBACKS = Path(__file__).with_name("callbacks")
+COLLECTION = "agentbox.fleet"
+TIMEOUT = 240  # seconds for one ansible-playbook
+# Variables of a developer's shell that must not reach a test.
+_FOREIGN = ("AGENTBOX_", "ANSIBLE_", "DOCKER_")
+
+Result = dict[str, Any]
+Task = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one ansible-playbook did. ``results`` has one entry per task, in order."""
+
+    returncode: int
+    output: str  # stdout and stderr as a user sees them
+    results: list[Result]
+
+    @property
+    def changed(self) -> list[str]:
+        """Names of the tasks that changed something."""
+        return [result["task"] for result in self.results if result.get("changed")]
+
+
+def module_task(name: str, args: Mapping[str, Any], **keywords: Any) -> Task:
+    """A task that calls module ``name`` of this collection; ``keywords`` are task keywords, such as ``check_mode``."""
+    full = name if "." in name else f"{COLLECTION}.{name}"
+    return {"name": name, full: dict(args), **keywords}
+
+
+def role_task(name: str, variables: Mapping[str, Any], **keywords: Any) -> Task:
+    """A task that runs role ``name`` of this collection with ``variables``."""
+    return {
+        "name": name,
+        "ansible.builtin.include_role": {"name": f"{COLLECTION}.{name}"},
+        "vars": dict(variables),
+        **keywords,
+    }
+
+
+def play(
+    tasks: Sequence[Task],
+    *,
+    check: bool = False,
+    diff: bool = False,
+    verbosity: int = 0,
+    variables: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    prefix: Sequence[str] = (),
+    gather_facts: bool = False,
+) -> Run:
+    """Run ``tasks`` on localhost with the tests' interpreter; a failed task does not keep the next from running.
+
+    ``prefix`` is a command that runs ansible-playbook, e.g. in another namespace. Raises when Ansible itself gave no
+    result at all, which is a fault of the test.
+    """
+    with TemporaryDirectory(prefix="abx-run-") as directory:
+        playbook = Path(directory, "play.yml")
+        recorded = Path(directory, "results.jsonl")
+        recorded.touch()
+        document = {
+            "name": "Run the tasks of a test",
+            "hosts": "localhost",
+            "gather_facts": gather_facts,
+            "vars": {"ansible_python_interpreter": sys.executable, **(variables or {})},
+            "tasks": [{"ignore_errors": True, **task} for task in tasks],
+        }
+        playbook.write_text(json.dumps([document]), encoding="utf-8")
+        done = subprocess.run(
+            [
+                *prefix,
+                str(Path(sys.executable).with_name("ansible-playbook")),
+                "--inventory=localhost,",
+                "--connection=local",
+                *(["--check"] if check else []),
+                *(["--diff"] if diff else []),
+                *([f"-{'v' * verbosity}"] if verbosity else []),
+                str(playbook),
+            ],
+            cwd=REPOSITORY,
+            env=_environment(recorded, environment or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+        results = [json.loads(line) for line in recorded.read_text(encoding="utf-8").splitlines()]
+    if tasks and not results:
+        raise AssertionError(f"ansible-playbook gave no result:\n{done.stdout}")
+    return Run(done.returncode, done.stdout, results)
+
+
+def run_module(name: str, args: Mapping[str, Any], *, check: bool = False, **options: Any) -> Result:
+    """The result of one module call; ``options`` as for ``play``."""
+    return play([module_task(name, args)], check=check, **options).results[0]
+
+
+def _environment(recorded: Path, extra: Mapping[str, str]) -> dict[str, str]:
+    own = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
+    return {
+        **own,
+        "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
+        "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / "collections"),
+        "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
+        "ANSIBLE_CALLBACKS_ENABLED": "results",
+        "ANSIBLE_NOCOLOR": "1",
+        "AGENTBOX_TEST_RESULTS": str(recorded),
+        **extra,
+    }
