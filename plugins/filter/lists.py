@@ -1,0 +1,28 @@
+"""Filter for optional lists of the inventory, which people also write as nothing or as one text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+
+def as_list(value: Any) -> list[str]:
+    """Sorted, unique texts: of a list, of text separated by commas, or none for None and empty text."""
+    if value is None:
+        return []
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list):
+        raise AnsibleFilterError(f"as_list takes a list or text, not {type(value).__name__}")
+    wrong = [item for item in items if not isinstance(item, str)]
+    if wrong:
+        raise AnsibleFilterError(f"as_list takes texts, not {wrong[0]!r}")
+    return sorted({item.strip() for item in items if item.strip()})
+
+
+class FilterModule:
+    """What Ansible asks for the filters of this file."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"as_list": as_list}

@@ -1,0 +1,308 @@
+"""The engine's daemon as a service of its host: is it there, start it, stop it.
+
+Hosts with systemd use the unit. Others try the package's init script, which on many container-like hosts cannot work
+(it raises limits and mounts cgroups), and then start the daemon themselves, with the same files as that script, so
+that ``service docker status|stop`` stays true. No docker SDK is needed here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ._engine import daemon_program, engine_host, identify
+from ._errors import AgentboxError, EngineAbsentError, EngineError, EngineStoppedError, EngineUnreachableError
+
+UNIT = "docker.service"
+# The socket goes first: while it listens, the next client would start the daemon again.
+UNITS = ("docker.socket", UNIT)
+DISTRIBUTION_PACKAGE = "docker.io"
+DAEMON_NAME = "dockerd"
+LOG_LINES = 15
+_POLL = 0.2  # seconds
+_SYSTEM_HOSTS = ("unix:///var/run/docker.sock", "unix:///run/docker.sock")
+_DEFAULTS = "/etc/default/docker"
+# $1 daemon, $2 pid file. The options of the package's configuration count here as they do in its init script.
+_START_SCRIPT = f"""
+DOCKER_OPTS=
+[ ! -r {_DEFAULTS} ] || . {_DEFAULTS}
+exec start-stop-daemon --start --background --no-close --make-pidfile --pidfile "$2" --exec "$1" -- $DOCKER_OPTS
+"""
+
+
+@dataclass(frozen=True)
+class HostPaths:
+    """Where a host keeps what belongs to the daemon; tests give a directory of their own."""
+
+    systemd: Path = Path("/run/systemd/system")
+    init_script: Path = Path("/etc/init.d/docker")
+    pid_file: Path = Path("/var/run/docker.pid")
+    service_pid_file: Path = Path("/var/run/docker-ssd.pid")
+    containerd_pid_file: Path = Path("/var/run/docker/containerd/containerd.pid")
+    log: Path = Path("/var/log/docker.log")
+    proc: Path = Path("/proc")
+
+
+@dataclass(frozen=True)
+class DaemonFacts:
+    """What is known about the engine of a host. ``state``: absent, stopped, running, denied, timeout, unreachable."""
+
+    state: str
+    message: str
+    version: str | None
+    api: str | None
+    podman: bool
+    program: str | None
+    package: str | None  # the package that owns ``program``
+    provider: str  # none, distribution, other
+    system: bool  # the address is that of the system's engine, which can be installed and started
+    library: bool  # this Python finds the docker SDK
+
+
+def facts(docker_host: str | None) -> DaemonFacts:
+    """Look at the host's engine. Changes nothing; raises for an address that cannot be an engine's."""
+    program = daemon_program()
+    found: dict[str, Any] = {"version": None, "api": None, "podman": False}
+    try:
+        identity = identify(docker_host)
+        state, message = "running", ""
+        found = {"version": identity.version, "api": identity.api, "podman": identity.podman}
+    except EngineUnreachableError as error:
+        state, message = error.kind, str(error)
+    package = owning_package(program) if program else None
+    return DaemonFacts(
+        state=state,
+        message=message,
+        program=program,
+        package=package,
+        provider=provider(state, package),
+        system=_is_system_host(docker_host),
+        library=importlib.util.find_spec("docker") is not None,
+        **found,
+    )
+
+
+def as_dict(known: DaemonFacts) -> dict[str, Any]:
+    return asdict(known)
+
+
+def provider(state: str, package: str | None) -> str:
+    """Who made the engine: nobody, the distribution, or somebody else whose work is left alone."""
+    if state == EngineAbsentError.kind:
+        return "none"
+    return "distribution" if package == DISTRIBUTION_PACKAGE else "other"
+
+
+def owning_package(program: str) -> str | None:
+    """Debian package that owns a file, or None: not from a package, or no dpkg here."""
+    try:
+        answer = _run("dpkg-query", "--search", program)
+    except AgentboxError:
+        return None
+    owner, separator, _ = answer.stdout.partition(": ")
+    return owner.partition(":")[0] if answer.returncode == 0 and separator else None
+
+
+def needs_start(docker_host: str | None) -> bool:
+    """Whether the daemon has to be started.
+
+    Raises when that would not help: no engine installed (``EngineAbsentError``), no permission, no answer in time.
+    """
+    try:
+        identify(docker_host)
+    except EngineStoppedError as error:
+        if not _is_system_host(docker_host):
+            raise EngineError(error.message, "It is not the system's engine; start it the way it was set up") from error
+        return True
+    return False
+
+
+def _is_system_host(docker_host: str | None) -> bool:
+    return engine_host(docker_host, os.environ) in _SYSTEM_HOSTS
+
+
+def start(docker_host: str | None, timeout: float, paths: HostPaths = HostPaths()) -> str:
+    """Start the system's daemon and wait until it answers; returns how: ``systemd``, ``init script`` or ``directly``.
+
+    Raises ``EngineAbsentError`` without a daemon program and ``EngineError`` with the last lines of the log when it
+    does not answer within ``timeout`` seconds.
+    """
+    program = daemon_program()
+    if program is None:
+        raise EngineAbsentError("no dockerd is installed", "Run the docker role")
+    if paths.systemd.is_dir():
+        _start_unit(docker_host, timeout)
+        return "systemd"
+    return _start_without_systemd(program, docker_host, timeout, paths)
+
+
+def _start_unit(docker_host: str | None, timeout: float) -> None:
+    # A unit that failed too often refuses the next start even when the cause is gone.
+    _run("systemctl", "reset-failed", UNIT)
+    # Not waiting for the unit itself, whose start may take for ever.
+    started = _run("systemctl", "start", "--no-block", UNIT)
+    if started.returncode != 0:
+        raise EngineError(f"systemctl start {UNIT} failed: {started.stderr.strip()}")
+    _wait_until_it_answers(
+        docker_host, timeout, _journal, alive=lambda: _run("systemctl", "is-failed", "--quiet", UNIT).returncode != 0
+    )
+
+
+def _start_without_systemd(program: str, docker_host: str | None, timeout: float, paths: HostPaths) -> str:
+    remove_stale_pid_files(paths)
+    log_start = paths.log.stat().st_size if paths.log.exists() else 0
+    how = "init script"
+    if not paths.init_script.exists() or _run("service", "docker", "start").returncode != 0:
+        how = "directly"
+        _start_directly(program, paths)
+    _wait_until_it_answers(
+        docker_host,
+        timeout,
+        lambda: _tail(paths.log, log_start),
+        alive=lambda: daemon_pid(paths.service_pid_file, paths.proc) is not None,
+    )
+    return how
+
+
+def _start_directly(program: str, paths: HostPaths) -> None:
+    paths.log.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(paths.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640), "ab") as log:
+        started = subprocess.run(
+            ["/bin/sh", "-c", _START_SCRIPT, "start-engine", program, str(paths.service_pid_file)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            check=False,
+            cwd="/",
+            umask=0o022,
+        )
+    if started.returncode != 0:
+        raise EngineError(f"start-stop-daemon could not start {program}:\n{_tail(paths.log, 0)}")
+
+
+def stop_needed(paths: HostPaths = HostPaths()) -> bool:
+    """Whether the daemon, or a socket that would start it, is there. Never touches the socket itself."""
+    if paths.systemd.is_dir():
+        return any(_run("systemctl", "is-active", "--quiet", unit).returncode == 0 for unit in UNITS)
+    return daemon_pid(paths.pid_file, paths.proc) is not None
+
+
+def stop(timeout: float, paths: HostPaths = HostPaths()) -> None:
+    """Stop the daemon and with it its containers. Raises when it is still there after ``timeout`` seconds."""
+    if paths.systemd.is_dir():
+        stopped = _run("systemctl", "stop", *UNITS)
+        if stopped.returncode != 0:
+            raise EngineError(f"systemctl stop {' '.join(UNITS)} failed: {stopped.stderr.strip()}\n{_journal()}")
+        return
+    pid = daemon_pid(paths.pid_file, paths.proc)
+    if pid is None:
+        return
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + timeout
+    while daemon_pid(paths.pid_file, paths.proc) == pid:
+        if time.monotonic() > deadline:
+            raise EngineError(
+                f"the engine (process {pid}) did not stop within {timeout:.0f} s", "Stop its containers first"
+            )
+        time.sleep(_POLL)
+    paths.service_pid_file.unlink(missing_ok=True)
+
+
+def daemon_pid(pid_file: Path, proc: Path = Path("/proc")) -> int | None:
+    """The process a pid file names, if it is a running engine and not another program that got the number later."""
+    pid = _recorded_pid(pid_file)
+    return pid if pid is not None and _program_name(pid, proc) == DAEMON_NAME else None
+
+
+def remove_stale_pid_files(paths: HostPaths = HostPaths()) -> None:
+    """Remove the pid files of killed daemons.
+
+    The daemon itself only asks whether the number is in use, by whatever program, and then refuses to start; the
+    same goes for the containerd it would start.
+    """
+    for pid_file, name in (
+        (paths.pid_file, DAEMON_NAME),
+        (paths.service_pid_file, DAEMON_NAME),
+        (paths.containerd_pid_file, "containerd"),
+    ):
+        pid = _recorded_pid(pid_file)
+        if pid is None or _program_name(pid, paths.proc) != name:
+            pid_file.unlink(missing_ok=True)
+
+
+def _recorded_pid(pid_file: Path) -> int | None:
+    try:
+        return int(pid_file.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _program_name(pid: int, proc: Path) -> str | None:
+    """Name of the program that a process runs, or None for a process that is gone or a zombie."""
+    try:
+        target = Path.readlink(proc / str(pid) / "exe")
+    except OSError:
+        return None
+    return target.name.removesuffix(" (deleted)")
+
+
+def _wait_until_it_answers(
+    docker_host: str | None, timeout: float, log: Callable[[], str], alive: Callable[[], bool]
+) -> None:
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            identify(docker_host)
+        except EngineUnreachableError as error:
+            reason = error
+        else:
+            return
+        if not alive():
+            raise EngineError(f"the engine ended right after its start. The last lines of its log:\n{log()}")
+        if time.monotonic() > deadline:
+            raise EngineError(
+                f"the engine did not answer within {timeout:.0f} s ({reason.message}). "
+                f"The last lines of its log:\n{log()}"
+            )
+        time.sleep(_POLL)
+
+
+def _journal() -> str:
+    answer = _run("journalctl", "--unit", UNIT, "--lines", str(LOG_LINES), "--no-pager", "--output", "cat")
+    return answer.stdout.strip()
+
+
+def _tail(log: Path, offset: int) -> str:
+    """The last lines of what a log got after ``offset`` bytes."""
+    with log.open("rb") as stream:
+        stream.seek(offset)
+        lines = stream.read().decode(errors="replace").splitlines()
+    return "\n".join(lines[-LOG_LINES:])
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env=_plain_environment(),
+        )
+    except FileNotFoundError as error:
+        raise AgentboxError(f"this host has no {command[0]}") from error
+
+
+def _plain_environment() -> dict[str, str]:
+    """The environment with English messages and the folders of system programs."""
+    path = os.environ.get("PATH", "")
+    return os.environ | {"LC_ALL": "C", "PATH": f"{path}:/usr/sbin:/usr/bin:/sbin:/bin"}
