@@ -1,0 +1,266 @@
+"""Builds the tmux session of the box and keeps it: the process the container lives by.
+
+It waits for tmux to report a change, looks, and acts. It is no tmux client while it waits for a person, holds no
+secret, and ends on SIGTERM only.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from agentbox._shared import _naming
+
+from . import status as status_file
+from .config import Box
+from .home import prepare
+from .status import Lead, Status
+from .tmux import Pane, Tmux, TmuxError
+
+MAX_REBUILDS = 5
+REBUILD_WINDOW = 600.0  # seconds
+_BACKOFF = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)  # seconds before the nth restart of the Observer in a row
+_STEADY = 60.0  # seconds an Observer has to run to count as healthy again
+_LOOK = 15.0  # seconds between looks when tmux reports nothing
+_SETTLE = 1.0  # seconds before the next attempt after tmux refused
+_FAREWELL = 0.7  # seconds the panes get after SIGTERM
+_log = logging.getLogger("agentbox")
+
+
+class _StopRequested(Exception):  # noqa: N818 - a request, no error
+    """SIGTERM arrived."""
+
+
+class Supervisor:
+    """One box's session. ``run`` returns the exit code of the container."""
+
+    def __init__(self, box: Box, tmux: Tmux, clock: Callable[[], float] = time.monotonic) -> None:
+        self._box = box
+        self._tmux = tmux
+        self._clock = clock
+        self._rebuilds: deque[float] = deque()
+        self._restarts = _Restarts(clock)
+        self._lead_pane = self._observer_pane = ""
+        self._waiter: subprocess.Popen[bytes] | None = None
+        lead_state = "running" if box.lead else "none"
+        self._status = Status("starting", "", Lead(box.lead, lead_state))
+        self._saved: Status | None = None
+
+    def run(self) -> int:
+        """Until SIGTERM. Never returns because of tmux, the lead or the Observer."""
+        signal.signal(signal.SIGTERM, _raise_stop)
+        signal.signal(signal.SIGINT, _raise_stop)
+        try:
+            self._start()
+            while self._status.state != "parked":
+                self._wait(self._tend())
+            while True:
+                signal.pause()
+        except _StopRequested:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            self._stop()
+        return 0
+
+    def _start(self) -> None:
+        self._save()
+        self._status.notes = prepare(self._box, os.environ)
+        for note in self._status.notes:
+            _log.warning("%s", note)
+        self._wait(self._attempt(self._build))
+
+    # --- looking and acting ---------------------------------------------------------------------------------------
+
+    def _tend(self) -> float:
+        """One look at the session, repairs included. Returns the seconds until the next look is due."""
+        try:
+            panes = {pane.id: pane for pane in self._tmux.panes()}
+        except TmuxError as error:
+            return self._heal(f"the tmux session is lost ({error})", self._rebuild)
+        lead = panes.get(self._lead_pane)
+        if lead is None:
+            return self._heal("the lead's pane is gone", self._replace_lead)
+        self._note_lead(lead)
+        delay = self._tend_observer(panes.get(self._observer_pane))
+        self._status.state = "ready"
+        self._save()
+        return delay
+
+    def _note_lead(self, pane: Pane) -> None:
+        lead = self._status.lead
+        if pane.dead and lead.state != "exited":
+            _log.warning("the lead ended with status %s; %s starts it again", pane.status, "C-b R")
+        lead.pane, lead.pid = pane.id, None if pane.dead else pane.pid
+        lead.code = pane.status
+        lead.state = "exited" if pane.dead else "running" if self._box.lead else "none"
+
+    def _tend_observer(self, pane: Pane | None) -> float:
+        if pane is not None and not pane.dead:
+            self._restarts.seen_alive()
+            return _LOOK
+        delay = self._restarts.delay()
+        if delay > 0:
+            return delay
+        self._status.observer_restarts = self._restarts.restarted()
+        _log.warning("the box Observer ended; restarting it")
+        return self._attempt(lambda: self._restart_observer(pane)) or _LOOK
+
+    def _heal(self, what: str, repair: Callable[[], None]) -> float:
+        """Repair, at most MAX_REBUILDS times in REBUILD_WINDOW seconds; then park."""
+        now = self._clock()
+        while self._rebuilds and now - self._rebuilds[0] > REBUILD_WINDOW:
+            self._rebuilds.popleft()
+        if len(self._rebuilds) >= MAX_REBUILDS:
+            self._park(f"{what}; rebuilt {MAX_REBUILDS} times within {REBUILD_WINDOW / 60:.0f} minutes")
+            return 0.0
+        self._rebuilds.append(now)
+        self._status.rebuilds += 1
+        self._status.state = "starting"
+        _log.warning("%s; rebuilding", what)
+        self._save()
+        return self._attempt(repair)
+
+    def _attempt(self, act: Callable[[], None]) -> float:
+        try:
+            act()
+        except TmuxError as error:
+            _log.error("%s", error)
+            return _SETTLE
+        return 0.0
+
+    def _park(self, reason: str) -> None:
+        self._status.state, self._status.reason = "parked", reason
+        _log.error("parked: %s. Restart the box to try again", reason)
+        self._save()
+
+    # --- tmux -----------------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        """Session, lead and Observer in one command list, so that nobody ever sees half of it."""
+        size = ("-x", str(self._box.columns), "-y", str(self._box.rows))
+        name = ("-s", _naming.TMUX_SESSION, "-n", _naming.WINDOW_LEAD)
+        session = ("new-session", "-d", *name, *size, *self._lead_command())
+        output = self._tmux.run(*session, ";", *_keep(_naming.WINDOW_LEAD), ";", *_observer_window())
+        self._lead_pane, self._observer_pane = output.split()
+
+    def _rebuild(self) -> None:
+        member = self._tmux.group_member()
+        if member is None:
+            self._build()
+        else:  # a viewer still holds the windows: a second lead beside the first would be worse than none
+            self._tmux.run("new-session", "-d", "-s", _naming.TMUX_SESSION, "-t", f"={member}")
+
+    def _replace_lead(self) -> None:
+        if any(pane.window == _naming.WINDOW_LEAD for pane in self._tmux.panes()):
+            start: tuple[str, ...] = ("split-window", "-t", _target(_naming.WINDOW_LEAD))
+        else:
+            start = ("new-window", "-d", "-t", _SESSION, "-n", _naming.WINDOW_LEAD)
+        output = self._tmux.run(*start, *self._lead_command(), ";", *_keep(_naming.WINDOW_LEAD))
+        self._lead_pane = output.strip()
+
+    def _lead_command(self) -> tuple[str, ...]:
+        return (*_TELL_PANE, "-c", self._box.workspace, *_python("agentbox.box", "lead"))
+
+    def _restart_observer(self, pane: Pane | None) -> None:
+        if pane is not None:
+            self._tmux.run("respawn-pane", "-k", "-t", pane.id)
+        else:
+            self._observer_pane = self._tmux.run(*_observer_window()).strip()
+
+    # --- waiting and ending ---------------------------------------------------------------------------------------
+
+    def _wait(self, seconds: float) -> None:
+        """Until tmux reports a change, its server ends, or the time is up."""
+        if seconds <= 0:
+            return
+        if self._waiter is None or self._waiter.poll() is not None:
+            self._waiter = self._tmux.waiter()
+        try:
+            if self._waiter.wait(timeout=seconds) != 0:
+                time.sleep(min(seconds, _SETTLE))
+        except subprocess.TimeoutExpired:
+            return
+        self._waiter = None
+
+    def _save(self) -> None:
+        try:
+            status_file.save(self._box.status_file, self._status)
+        except OSError as error:
+            _log.error("the status can't be written: %s", error)
+
+    def _stop(self) -> None:
+        try:
+            pids = [pane.pid for pane in self._tmux.panes() if not pane.dead]
+            self._tmux.run("kill-server", timeout=1)
+        except TmuxError:
+            return
+        deadline = time.monotonic() + _FAREWELL
+        while any(Path("/proc", str(pid)).exists() for pid in pids) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+
+class _Restarts:
+    """How long to wait before the Observer is started again."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._ended: float | None = None
+        self._in_a_row = 0
+        self.total = 0
+
+    def seen_alive(self) -> None:
+        self._ended = None
+        if self._clock() - self._started > _STEADY:
+            self._in_a_row = 0
+
+    def delay(self) -> float:
+        """Seconds until the next start is due, counted from when the end was noticed."""
+        if self._ended is None:
+            self._ended = self._clock()
+        pause = _BACKOFF[min(self._in_a_row, len(_BACKOFF) - 1)]
+        return self._ended + pause - self._clock()
+
+    def restarted(self) -> int:
+        """Note a start; returns how many there were."""
+        self._started = self._clock()
+        self._ended = None
+        self._in_a_row += 1
+        self.total += 1
+        return self.total
+
+
+_SESSION = f"={_naming.TMUX_SESSION}:"
+_TELL_PANE = ("-P", "-F", "#{pane_id}")
+
+
+def _target(window: str) -> str:
+    """The active pane of a window, by exact names."""
+    return f"{_SESSION}={window}"
+
+
+def _keep(window: str) -> tuple[str, ...]:
+    """Keep the window's active pane when its process ends, so that its end can be seen."""
+    return ("set-option", "-p", "-t", _target(window), "remain-on-exit", "on")
+
+
+def _observer_window() -> tuple[str, ...]:
+    name = _naming.WINDOW_OBSERVER
+    window = ("new-window", "-d", "-t", _SESSION, "-n", name, *_TELL_PANE, *_python("agentbox.observer"))
+    return (*window, ";", *_keep(name))
+
+
+def _python(module: str, *arguments: str) -> tuple[str, ...]:
+    """A module of this package as argv; several arguments, so tmux runs it without a shell."""
+    return (sys.executable, "-m", module, *arguments)
+
+
+def _raise_stop(_signal: int, _frame: FrameType | None) -> None:
+    raise _StopRequested

@@ -1,0 +1,1 @@
+"""The box Observer: a read-only page about this box, and the sink for its agents' hooks."""
