@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ._health import Check, Verdict, plain
-from ._health_facts import BoxFacts, Expected, Hidden, HostFacts, LeadFacts, PageFacts, ProbeFacts
+from ._health import Check, plain
+from ._health_facts import (
+    BoxFacts,
+    CredentialFacts,
+    Expected,
+    Hidden,
+    HookFacts,
+    HostFacts,
+    LeadFacts,
+    ObserverFacts,
+    PageFacts,
+    ProbeFacts,
+    SessionFacts,
+    SupervisorFacts,
+)
 from ._health_hardening import hardening_check, limits_check, pressure_check
 from ._health_host import differing_versions, proxy_check
 from ._naming import WINDOW_LEAD, WINDOW_OBSERVER
@@ -59,7 +72,7 @@ def box_checks(
     state = state_check(facts, predicting)
     if facts.inspect is None:
         return _not_there(facts, state, predicting)
-    checks = [state, *source_checks(facts), *_page_checks(facts), *hook_settings_checks(facts)]
+    checks = [state, *source_checks(facts), _page_check_of(facts), *hook_settings_checks(facts)]
     if not running(facts.inspect):
         if box.state == "started":
             checks += _open_checks(box, state, "the box is not running", (*LIVE_IDS, *PROBE_IDS))
@@ -86,7 +99,7 @@ def _not_there(facts: BoxFacts, state: Check, predicting: bool) -> list[Check]:
     if box.state != "started":
         return [state]
     reason = "the box is not there yet" if predicting else "there is no such box"
-    checks = [state, *_workspace_checks(facts), *_page_checks(facts)]
+    checks = [state, *_workspace_checks(facts), _page_check_of(facts)]
     return checks + _open_checks(box, state, reason, ("hook-settings", *LIVE_IDS, *PROBE_IDS))
 
 
@@ -285,8 +298,8 @@ def hook_settings_checks(facts: BoxFacts) -> list[Check]:
 # --- the page -------------------------------------------------------------------------------------------------------
 
 
-def _page_checks(facts: BoxFacts) -> list[Check]:
-    return [page_check(facts.expected, facts.page, facts.inspect is not None and running(facts.inspect))]
+def _page_check_of(facts: BoxFacts) -> Check:
+    return page_check(facts.expected, facts.page, facts.inspect is not None and running(facts.inspect))
 
 
 def page_check(box: Expected, page: PageFacts | None, box_runs: bool) -> Check:
@@ -294,51 +307,48 @@ def page_check(box: Expected, page: PageFacts | None, box_runs: bool) -> Check:
     if box.publish is None or page is None:
         return Check("port", box.name, "ok", "the page is not published on the host")
     address = f"{box.publish[0]}:{box.publish[1]}"
-    if not page.listening:
-        if box.state == "started" and box_runs:
-            return Check(
-                "port",
-                box.name,
-                "fail",
-                f"nothing listens on {address}",
-                "Run site.yml; if the port is not published, recreate the box",
-                settling=True,
-            )
-        return Check("port", box.name, "ok", f"{address} is free")
-    if page.ours and page.box in (None, box.name) and box_runs:
-        return _own_page_check(box, page, address)
-    if box_runs and not page.holder:
+    if page.taken is None:
+        return _free_port_check(box, address, box_runs)
+    if page.container != box.container or not box_runs:
+        return _foreign_port_check(box, page, address)
+    return _own_page_check(box, page, address)
+
+
+def _free_port_check(box: Expected, address: str, box_runs: bool) -> Check:
+    if box.state == "started" and box_runs:
         return Check(
             "port",
             box.name,
             "fail",
-            f"{address} does not answer as a box Observer: {page.reason}",
-            f"Look at `agentbox logs --name {box.name}`",
-            settling=True,
+            f"nothing listens on {address}",
+            "Run site.yml; if the port is not published, recreate the box",
         )
-    holder = page.holder or "another program"
-    other = f" (the page of box {page.box})" if page.ours and page.box and page.box != box.name else ""
-    verdict: Verdict = "fail" if box.state == "started" else "warn"
+    return Check("port", box.name, "ok", f"{address} is free")
+
+
+def _foreign_port_check(box: Expected, page: PageFacts, address: str) -> Check:
+    seen = f"{address} is published by container {plain(page.container)}" if page.container else plain(page.taken)
     return Check(
         "port",
         box.name,
-        verdict,
-        f"{address} is held by {holder}{other}",
-        "Stop that program, or choose another address with `publish` (`--port`)",
+        "fail" if box.state == "started" else "warn",
+        seen,
+        "Stop what holds it, or choose another address with `publish` (`--port`)",
     )
 
 
 def _own_page_check(box: Expected, page: PageFacts, address: str) -> Check:
-    if page.healthy is False:
-        return Check(
-            "port",
-            box.name,
-            "fail",
-            f"the page on {address} answers, and says: {page.reason}",
-            f"Look at `agentbox logs --name {box.name}`",
-            settling=True,
-        )
-    return Check("port", box.name, "ok", f"the page answers on http://{address}")
+    if page.ours and page.healthy is not False:
+        return Check("port", box.name, "ok", f"the page answers on http://{address}")
+    what = "answers, and says" if page.ours else "does not answer as a box Observer"
+    return Check(
+        "port",
+        box.name,
+        "fail",
+        f"the page on http://{address} {what}: {page.reason}",
+        f"Look at `agentbox logs --name {box.name}`",
+        settling=True,
+    )
 
 
 # --- image, certificates, environment -------------------------------------------------------------------------------
@@ -417,24 +427,29 @@ def _probe_checks(facts: BoxFacts, manifests: Mapping[str, Mapping[str, Any]]) -
             settling=True,
         )
         return [failed, *_open_checks(box, failed, "the box does not report about itself", PROBE_IDS)]
-    return [
-        Check("probe", box.name, "ok", "the box reports about itself"),
-        supervisor_check(box, probe),
-        tmux_check(box, probe),
-        lead_check(box, probe.lead, manifests),
-        observer_check(box, probe),
-        hook_event_check(box, probe),
-        *credential_checks(box, probe, manifests),
-        versions_check(box, probe, manifests),
-        writable_check(box, probe),
-    ]
+    judged: tuple[tuple[str, object, Callable[[Any], Iterable[Check]]], ...] = (
+        ("supervisor", probe.supervisor, lambda part: [supervisor_check(box, part)]),
+        ("tmux", probe.session, lambda part: [tmux_check(box, part)]),
+        ("lead", probe.lead, lambda part: [lead_check(box, part, manifests)]),
+        ("observer", probe.observer, lambda part: [observer_check(box, part)]),
+        ("hook-event", probe.hook, lambda part: [hook_event_check(box, part)]),
+        ("credentials", probe.credentials, lambda part: credential_checks(box, part, manifests)),
+        ("versions", probe.versions, lambda part: [versions_check(box, part, manifests)]),
+        ("writable", probe.writable, lambda part: [writable_check(box, part)]),
+    )
+    checks = [Check("probe", box.name, "ok", "the box reports about itself")]
+    for check_id, part, judge in judged:
+        checks += _untold(box, check_id, part) if isinstance(part, Hidden) else judge(part)
+    return checks
 
 
-def supervisor_check(box: Expected, probe: ProbeFacts) -> Check:
-    if probe.supervisor == "ready":
-        return Check("supervisor", box.name, "ok", "ready")
-    reason = f": {probe.supervisor_reason}" if probe.supervisor_reason else ""
-    if probe.supervisor == "parked":
+def _untold(box: Expected, check_id: str, part: Hidden) -> list[Check]:
+    return [Check(check_id, box.name, "unknown", f"the box could not find out: {part.reason}", settling=True)]
+
+
+def supervisor_check(box: Expected, supervisor: SupervisorFacts) -> Check:
+    reason = f": {supervisor.reason}" if supervisor.reason else ""
+    if supervisor.state == "parked":
         return Check(
             "supervisor",
             box.name,
@@ -442,19 +457,25 @@ def supervisor_check(box: Expected, probe: ProbeFacts) -> Check:
             f"parked after too many restarts of its session{reason}",
             f"Correct the cause, then `docker restart {box.container}`",
         )
-    return Check("supervisor", box.name, "unknown", f"still starting{reason}", "Wait", settling=True)
+    if supervisor.state == "starting":
+        return Check("supervisor", box.name, "unknown", f"still starting{reason}", "Wait", settling=True)
+    if supervisor.notes:
+        return Check(
+            "supervisor", box.name, "warn", f"ready; {'; '.join(supervisor.notes)}", "Correct what it names in HOME"
+        )
+    return Check("supervisor", box.name, "ok", "ready")
 
 
-def tmux_check(box: Expected, probe: ProbeFacts) -> Check:
+def tmux_check(box: Expected, session: SessionFacts) -> Check:
     """The session has its two windows, and nothing has died in them but perhaps the lead."""
-    missing = [window for window in (WINDOW_LEAD, WINDOW_OBSERVER) if window not in probe.windows]
+    missing = [window for window in (WINDOW_LEAD, WINDOW_OBSERVER) if window not in session.windows]
     dead = [
         f"{pane.window} {pane.id} (status {pane.status})"
-        for pane in probe.panes
+        for pane in session.panes
         if pane.dead and pane.window != WINDOW_LEAD
     ]
     if not missing and not dead:
-        return Check("tmux", box.name, "ok", f"windows {', '.join(probe.windows)}")
+        return Check("tmux", box.name, "ok", f"windows {', '.join(session.windows)}")
     problems = [f"window {window} is missing" for window in missing] + [f"pane {pane} is dead" for pane in dead]
     return Check(
         "tmux",
@@ -471,11 +492,7 @@ def lead_check(box: Expected, lead: LeadFacts, manifests: Mapping[str, Mapping[s
     if lead.state == "running":
         return Check("lead", box.name, "ok", f"{lead.agent or 'the lead'} is running")
     if lead.state == "none":
-        if box.declared and box.lead:
-            return Check(
-                "lead", box.name, "fail", f"{box.lead} is not running", f"Look at window {WINDOW_LEAD}", settling=True
-            )
-        return Check("lead", box.name, "ok", "no lead is declared")
+        return _no_lead_check(box)
     agent = lead.agent or box.lead or "the lead"
     title = str(manifests.get(agent, {}).get("title") or agent)
     by_itself = lead.code in (0, _INTERRUPTED)
@@ -488,6 +505,14 @@ def lead_check(box: Expected, lead: LeadFacts, manifests: Mapping[str, Mapping[s
     )
 
 
+def _no_lead_check(box: Expected) -> Check:
+    if box.lead is None:
+        return Check("lead", box.name, "ok", "no lead is declared")
+    return Check(
+        "lead", box.name, "fail", f"{box.lead} has not been started", f"Look at window {WINDOW_LEAD}", settling=True
+    )
+
+
 def _code_text(code: int | None) -> str:
     if code is None:
         return "an unknown code"
@@ -496,27 +521,29 @@ def _code_text(code: int | None) -> str:
     return f"code {code}"
 
 
-def observer_check(box: Expected, probe: ProbeFacts) -> Check:
-    down = [name for name, up in (("its page", probe.page), ("its hook sink", probe.hooks)) if not up]
-    if not down:
-        return Check("observer", box.name, "ok", "page and hook sink answer in the box")
-    reason = f": {probe.observer_reason}" if probe.observer_reason else ""
-    return Check(
-        "observer",
-        box.name,
-        "fail",
-        f"{' and '.join(down)} does not answer in the box{reason}",
-        f"The supervisor starts it again; if it does not, look at window {WINDOW_OBSERVER}",
-        settling=True,
-    )
+def observer_check(box: Expected, observer: ObserverFacts) -> Check:
+    down = [name for name, up in (("its page", observer.page), ("its hook sink", observer.hooks)) if not up]
+    if down:
+        reason = f": {observer.reason}" if observer.reason else ""
+        return Check(
+            "observer",
+            box.name,
+            "fail",
+            f"{' and '.join(down)} does not answer in the box{reason}",
+            f"The supervisor starts it again; if it does not, look at window {WINDOW_OBSERVER}",
+            settling=True,
+        )
+    if observer.reason:
+        return Check("observer", box.name, "warn", observer.reason, f"Look at window {WINDOW_OBSERVER} of the box")
+    return Check("observer", box.name, "ok", "page and hook sink answer in the box")
 
 
-def hook_event_check(box: Expected, probe: ProbeFacts) -> Check:
+def hook_event_check(box: Expected, hook: HookFacts) -> Check:
     """A synthetic event went the way of a real one: posted to the sink, found in the store."""
-    if probe.hook_ok:
-        took = "" if probe.hook_seconds is None else f" in {probe.hook_seconds:.2f} s"
+    if hook.ok:
+        took = "" if hook.seconds is None else f" in {hook.seconds:.2f} s"
         return Check("hook-event", box.name, "ok", f"a synthetic event made the round trip{took}")
-    reason = f": {probe.hook_reason}" if probe.hook_reason else ""
+    reason = f": {hook.reason}" if hook.reason else ""
     return Check(
         "hook-event",
         box.name,
@@ -527,23 +554,22 @@ def hook_event_check(box: Expected, probe: ProbeFacts) -> Check:
     )
 
 
-def credential_checks(box: Expected, probe: ProbeFacts, manifests: Mapping[str, Mapping[str, Any]]) -> list[Check]:
+def credential_checks(
+    box: Expected, credentials: Mapping[str, CredentialFacts], manifests: Mapping[str, Mapping[str, Any]]
+) -> list[Check]:
     """Whether each agent has credentials. Never whether they are valid: only their vendor could tell."""
-    agents = box.agents or tuple(sorted(probe.credentials))
-    checks = []
-    for agent in agents:
-        found = probe.credentials.get(agent)
-        if found is None:
-            checks.append(Check("credentials", box.name, "unknown", f"{agent}: the box does not say"))
-        elif found.present:
-            kind = f" ({found.kind})" if found.kind else ""
-            checks.append(Check("credentials", box.name, "ok", f"{agent}: present{kind}, not validated"))
-        else:
-            checks.append(_no_credentials(box, agent, manifests.get(agent, {})))
-    return checks
+    return [
+        _credential_check(box, agent, credentials.get(agent), manifests.get(agent, {}))
+        for agent in box.agents or tuple(sorted(credentials))
+    ]
 
 
-def _no_credentials(box: Expected, agent: str, manifest: Mapping[str, Any]) -> Check:
+def _credential_check(box: Expected, agent: str, found: CredentialFacts | None, manifest: Mapping[str, Any]) -> Check:
+    if found is None:
+        return Check("credentials", box.name, "unknown", f"{agent}: the box does not say")
+    if found.present:
+        kind = f" ({found.kind})" if found.kind else ""
+        return Check("credentials", box.name, "ok", f"{agent}: present{kind}, not validated")
     if box.credentials == "none":
         return Check("credentials", box.name, "ok", f"{agent}: none, as declared")
     login = (manifest.get("credentials") or {}).get("login") or f"{agent}'s own log-in"
@@ -556,25 +582,26 @@ def _no_credentials(box: Expected, agent: str, manifest: Mapping[str, Any]) -> C
     )
 
 
-def versions_check(box: Expected, probe: ProbeFacts, manifests: Mapping[str, Mapping[str, Any]]) -> Check:
+def versions_check(
+    box: Expected, versions: Mapping[str, str | None], manifests: Mapping[str, Mapping[str, Any]]
+) -> Check:
     """The agents' own version commands against the pinned versions."""
-    agents = box.agents or tuple(sorted(set(manifests) & set(probe.versions)))
-    wanted = {agent: manifests[agent] for agent in agents if agent in manifests}
-    silent = [agent for agent in wanted if agent not in probe.versions]
+    told = {name: version for name, version in versions.items() if version}
+    silent = [agent for agent in box.agents if agent not in told]
     if silent:
         return Check(
             "versions", box.name, "fail", f"{', '.join(silent)} does not tell its version", "Run `agentbox rebuild`"
         )
-    differing = differing_versions(probe.versions, wanted)
+    differing = differing_versions(told, manifests)
     if differing:
         return Check("versions", box.name, "warn", "; ".join(differing), "Run `agentbox rebuild`, recreate the box")
-    listed = ", ".join(f"{name} {version}" for name, version in sorted(probe.versions.items()))
+    listed = ", ".join(f"{name} {version}" for name, version in sorted(told.items()))
     return Check("versions", box.name, "ok", listed or "no agents")
 
 
-def writable_check(box: Expected, probe: ProbeFacts) -> Check:
+def writable_check(box: Expected, writable: Mapping[str, bool]) -> Check:
     """The agent can write where its work and its state go."""
-    closed = sorted(path for path, open_ in probe.writable.items() if not open_)
+    closed = sorted(path for path, is_open in writable.items() if not is_open)
     if closed:
         return Check(
             "writable",
@@ -583,4 +610,4 @@ def writable_check(box: Expected, probe: ProbeFacts) -> Check:
             f"the agent cannot write to {', '.join(closed)}",
             "Check the owner on the host, or `workspace_access`; site.yml sets both",
         )
-    return Check("writable", box.name, "ok", f"the agent can write to {', '.join(sorted(probe.writable))}")
+    return Check("writable", box.name, "ok", f"the agent can write to {', '.join(sorted(writable))}")

@@ -86,6 +86,7 @@ class ImageFacts:
 
     reference: str
     inspect: Mapping[str, Any] | None
+    agents: tuple[str, ...] = ()  # what its boxes need in it
 
 
 @dataclass(frozen=True)
@@ -133,14 +134,13 @@ class Hidden:
 
 @dataclass(frozen=True)
 class PageFacts:
-    """What answers at a published address: ``ours`` when it is a box Observer's ``/healthz``."""
+    """What holds a published address. ``taken`` is None when it is free, else a sentence naming the holder."""
 
-    listening: bool
-    ours: bool = False
-    box: str | None = None  # the box the answer names
+    taken: str | None
+    container: str | None = None  # the container that publishes it
+    ours: bool = False  # a box Observer answers there
     healthy: bool | None = None
     reason: str = ""
-    holder: str = ""  # "nginx (process 812)" when it can be found
 
 
 @dataclass(frozen=True)
@@ -166,23 +166,44 @@ class CredentialFacts:
 
 
 @dataclass(frozen=True)
-class ProbeFacts:
-    """A box's own report. All of it is the word of an untrusted party."""
+class SupervisorFacts:
+    state: Literal["starting", "ready", "parked"]
+    reason: str
+    notes: tuple[str, ...] = ()  # what it could not put right in HOME
 
-    supervisor: Literal["starting", "ready", "parked"]
-    supervisor_reason: str
+
+@dataclass(frozen=True)
+class SessionFacts:
     windows: tuple[str, ...]
     panes: tuple[Pane, ...]
+
+
+@dataclass(frozen=True)
+class ObserverFacts:
     page: bool
     hooks: bool
-    observer_reason: str
-    lead: LeadFacts
-    hook_ok: bool
-    hook_seconds: float | None
-    hook_reason: str
-    credentials: Mapping[str, CredentialFacts]
-    versions: Mapping[str, str]
-    writable: Mapping[str, bool]  # directory in the box -> whether the agent can write there
+    reason: str
+
+
+@dataclass(frozen=True)
+class HookFacts:
+    ok: bool
+    seconds: float | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class ProbeFacts:
+    """A box's own report. All of it is the word of an untrusted party; a part it could not tell is ``Hidden``."""
+
+    supervisor: SupervisorFacts | Hidden
+    session: SessionFacts | Hidden
+    observer: ObserverFacts | Hidden
+    lead: LeadFacts | Hidden
+    hook: HookFacts | Hidden
+    credentials: Mapping[str, CredentialFacts] | Hidden
+    versions: Mapping[str, str | None] | Hidden
+    writable: Mapping[str, bool] | Hidden  # directory in the box -> whether the agent can write there
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def host_checks(
 ) -> list[Check]:
     """All checks with the subject ``host``.
 
-    ``manifests`` are those of the agents that the images must hold. ``configuration`` maps a key to ``value`` and
+    ``manifests`` maps each agent's name to its manifest. ``configuration`` maps a key to ``value`` and
     ``source``. ``predicting`` says that what is missing would be made by the run this is part of.
     """
     checks = [engine_check(facts.engine, predicting)]
@@ -105,7 +105,7 @@ def image_checks(
     labels: Mapping[str, Any] = (image.inspect.get("Config") or {}).get("Labels") or {}
     return [
         _context_check(image.reference, labels, wanted_context),
-        _agents_check(image.reference, labels, manifests),
+        _agents_check(image, labels, manifests),
         _age_check(image.reference, str(image.inspect.get("Created", "")), now),
     ]
 
@@ -150,16 +150,16 @@ def differing_versions(found: Mapping[str, str], manifests: Mapping[str, Mapping
     ]
 
 
-def _agents_check(reference: str, labels: Mapping[str, Any], manifests: Mapping[str, Mapping[str, Any]]) -> Check:
+def _agents_check(image: ImageFacts, labels: Mapping[str, Any], manifests: Mapping[str, Mapping[str, Any]]) -> Check:
     found = parse_agents(str(labels.get(LABEL_AGENTS) or ""))
-    missing = [agent for agent in manifests if agent not in found]
+    missing = [agent for agent in image.agents if agent not in found]
     if missing:
-        return Check("image-agents", HOST, "fail", f"{reference} lacks {', '.join(missing)}", _REBUILD)
+        return Check("image-agents", HOST, "fail", f"{image.reference} lacks {', '.join(missing)}", _REBUILD)
     differing = differing_versions(found, manifests)
     if differing:
-        return Check("image-agents", HOST, "warn", f"{reference}: {'; '.join(differing)}", _REBUILD)
+        return Check("image-agents", HOST, "warn", f"{image.reference}: {'; '.join(differing)}", _REBUILD)
     listed = ", ".join(f"{agent} {version}" for agent, version in found.items()) or "no agents"
-    return Check("image-agents", HOST, "ok", f"{reference} holds {listed}")
+    return Check("image-agents", HOST, "ok", f"{image.reference} holds {listed}")
 
 
 def _age_check(reference: str, created: str, now: float) -> Check:

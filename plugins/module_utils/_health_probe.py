@@ -1,7 +1,8 @@
 """What a box reports about itself, checked field by field.
 
 The report comes from inside a box, where the agent can forge anything. So: a bounded number of bytes, only known
-fields of known types, every text made printable. A report that is wrong in one place is wrong as a whole.
+fields of known types, every text made printable. A report that is wrong in one place is wrong as a whole; a part
+that the box says it could not find out is missing and leaves the rest standing.
 """
 
 from __future__ import annotations
@@ -11,7 +12,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ._health import plain
-from ._health_facts import CredentialFacts, Hidden, LeadFacts, Pane, ProbeFacts
+from ._health_facts import (
+    CredentialFacts,
+    Hidden,
+    HookFacts,
+    LeadFacts,
+    ObserverFacts,
+    Pane,
+    ProbeFacts,
+    SessionFacts,
+    SupervisorFacts,
+)
 
 SCHEMA = 1
 MOST_BYTES = 256 * 1024
@@ -21,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class _WrongError(Exception):
-    """``message`` names the field."""
+    """A field is not what it has to be."""
 
 
 def parse_probe(output: bytes) -> ProbeFacts | Hidden:
@@ -30,7 +41,7 @@ def parse_probe(output: bytes) -> ProbeFacts | Hidden:
         return Hidden(f"its report is longer than {MOST_BYTES // 1024} KiB")
     try:
         document = json.loads(output)
-        return _probe(_mapping(document, "the report"))
+        return _probe(_mapping(document))
     except (ValueError, RecursionError):
         return Hidden(f"its report is not JSON: {plain(output[:80].decode('utf-8', 'replace'))}")
     except _WrongError as error:
@@ -40,31 +51,66 @@ def parse_probe(output: bytes) -> ProbeFacts | Hidden:
 def _probe(report: Mapping[str, Any]) -> ProbeFacts:
     if report.get("schema") != SCHEMA:
         raise _WrongError(f"schema is {plain(report.get('schema'), 20)}, not {SCHEMA}")
-    supervisor = _part(report, "supervisor")
-    observer = _part(report, "observer")
-    hook = _part(report, "hook")
-    windows = _items(report, "windows")
     return ProbeFacts(
-        supervisor=_choice(supervisor, "state", ("starting", "ready", "parked")),
-        supervisor_reason=_text(supervisor, "reason"),
+        supervisor=_told(report, "supervisor", _supervisor),
+        session=_told(report, "windows", _session),
+        observer=_told(report, "observer", _observer),
+        lead=_told(report, "lead", _lead),
+        hook=_told(report, "hook", _hook),
+        credentials=_told(report, "credentials", lambda part: _named(part, _credentials)),
+        versions=_told(report, "versions", _versions),
+        writable=_told(report, "mounts", lambda part: _named(part, lambda mount: _boolean(mount, "writable"))),
+    )
+
+
+def _told(report: Mapping[str, Any], key: str, read: Callable[[Any], _T]) -> _T | Hidden:
+    """A part of the report. In place of a part that failed or hung the box gives nothing but a ``reason``."""
+    part = report.get(key)
+    if isinstance(part, dict) and set(part) == {"reason"}:
+        return Hidden(_text(part, "reason"))
+    try:
+        return read(part)
+    except _WrongError as error:
+        raise _WrongError(f"{key}: {error}") from None
+
+
+def _supervisor(part: object) -> SupervisorFacts:
+    supervisor = _mapping(part)
+    return SupervisorFacts(
+        state=_choice(supervisor, "state", ("starting", "ready", "parked")),
+        reason=_text(supervisor, "reason"),
+        notes=tuple(plain(note) for note in _list(supervisor.get("notes", []))),
+    )
+
+
+def _session(part: object) -> SessionFacts:
+    windows = [_mapping(window) for window in _list(part)]
+    return SessionFacts(
         windows=tuple(_text(window, "name") for window in windows),
         panes=tuple(pane for window in windows for pane in _panes(window)),
-        page=_boolean(observer, "page"),
-        hooks=_boolean(observer, "hooks"),
-        observer_reason=_text(observer, "reason"),
-        lead=_lead(_part(report, "lead")),
-        hook_ok=_boolean(hook, "ok"),
-        hook_seconds=_number(hook, "seconds"),
-        hook_reason=_text(hook, "reason"),
-        credentials=_named(report, "credentials", _credentials),
-        versions={plain(name, 60): plain(value, 60) for name, value in _entries(report, "versions").items()},
-        writable=_named(report, "mounts", lambda mount: _boolean(mount, "writable")),
     )
+
+
+def _observer(part: object) -> ObserverFacts:
+    observer = _mapping(part)
+    return ObserverFacts(_boolean(observer, "page"), _boolean(observer, "hooks"), _text(observer, "reason"))
+
+
+def _hook(part: object) -> HookFacts:
+    hook = _mapping(part)
+    return HookFacts(_boolean(hook, "ok"), _number(hook, "seconds"), _text(hook, "reason"))
+
+
+def _versions(part: object) -> dict[str, str | None]:
+    """Versions by program; None for a program that did not tell."""
+    versions = _entries(part)
+    return {plain(name, 60): plain(_text(versions, name), 60) or None for name in versions}
 
 
 def _panes(window: Mapping[str, Any]) -> Iterable[Pane]:
     name = _text(window, "name")
-    for pane in _items(window, "panes"):
+    for item in _list(window.get("panes")):
+        pane = _mapping(item)
         yield Pane(
             window=name,
             id=_text(pane, "id"),
@@ -74,7 +120,8 @@ def _panes(window: Mapping[str, Any]) -> Iterable[Pane]:
         )
 
 
-def _lead(lead: Mapping[str, Any]) -> LeadFacts:
+def _lead(part: object) -> LeadFacts:
+    lead = _mapping(part)
     return LeadFacts(
         agent=_text(lead, "agent") or None,
         state=_choice(lead, "state", ("running", "exited", "none")),
@@ -89,34 +136,27 @@ def _credentials(entry: Mapping[str, Any]) -> CredentialFacts:
     )
 
 
-def _mapping(value: object, what: str) -> Mapping[str, Any]:
+def _mapping(value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise _WrongError(f"{what} is not an object")
+        raise _WrongError("is not an object")
     return value
 
 
-def _part(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    return _mapping(parent.get(key), key)
-
-
-def _entries(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    entries = _part(parent, key)
+def _entries(value: object) -> Mapping[str, Any]:
+    entries = _mapping(value)
     if len(entries) > _MOST_ITEMS:
-        raise _WrongError(f"{key} has more than {_MOST_ITEMS} entries")
+        raise _WrongError(f"has more than {_MOST_ITEMS} entries")
     return entries
 
 
-def _named(parent: Mapping[str, Any], key: str, read: Callable[[Mapping[str, Any]], _T]) -> dict[str, _T]:
-    return {
-        plain(name, 200): read(_mapping(entry, f"an entry of {key}")) for name, entry in _entries(parent, key).items()
-    }
+def _named(value: object, read: Callable[[Mapping[str, Any]], _T]) -> dict[str, _T]:
+    return {plain(name, 200): read(_mapping(entry)) for name, entry in _entries(value).items()}
 
 
-def _items(parent: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    value = parent.get(key)
+def _list(value: object) -> list[Any]:
     if not isinstance(value, list) or len(value) > _MOST_ITEMS:
-        raise _WrongError(f"{key} is not a list of at most {_MOST_ITEMS}")
-    return [_mapping(item, f"an item of {key}") for item in value]
+        raise _WrongError(f"is not a list of at most {_MOST_ITEMS}")
+    return value
 
 
 def _text(parent: Mapping[str, Any], key: str) -> str:

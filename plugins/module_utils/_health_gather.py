@@ -1,0 +1,327 @@
+"""Gathering: looks at the host, asks the engine, asks the boxes. Decides nothing and changes nothing.
+
+The one trace it leaves is the synthetic event that each box's probe sends through the hooks.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ._engine import Engine
+from ._errors import AgentboxError, DeclarationError, EngineError, EngineUnreachableError, EngineUnsupportedError
+from ._health_box import PROXY_VARIABLES, environment, running
+from ._health_cgroup import read_cgroup, read_process
+from ._health_expected import expected_from_engine, expected_from_spec
+from ._health_facts import (
+    CA_VARIABLES,
+    BoxFacts,
+    EngineFacts,
+    EngineFailure,
+    Expected,
+    Hidden,
+    HookSettings,
+    HostFacts,
+    ImageFacts,
+    MountFacts,
+    PathKind,
+    ProbeFacts,
+    Space,
+    StateFile,
+)
+from ._health_page import page_facts
+from ._health_probe import MOST_BYTES, parse_probe
+from ._hooks import managed_settings
+from ._naming import HOOK_PORT, LABEL_BOX, LABEL_INSTANCE, BoxPaths
+from ._spec import BoxSpec
+from ._state import read_file, read_json
+from ._trust import bundle_path, read_bundle
+
+Manifests = Mapping[str, Mapping[str, Any]]
+
+PROBE_TIMEOUT = 30  # seconds; inside the box the same limit ends the probe itself
+PROBE_ARGV = (
+    "timeout",
+    "--kill-after=2",
+    str(PROBE_TIMEOUT - 5),
+    "/opt/agentbox/bin/python",
+    "-m",
+    "agentbox.box",
+    "probe",
+)
+_CA_TIMEOUT = 10.0
+_MOST_CA_BYTES = 4 * 1024**2
+_MOST_THREADS = 8
+_USER_NAMESPACES = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to look at. ``specs`` None means every box of the instance that the engine has."""
+
+    instance: str
+    state_dir: str
+    image: str  # the instance's own
+    specs: Sequence[BoxSpec] | None
+    manifests: Manifests
+    environ: Mapping[str, str]
+
+
+def engine_failure(error: AgentboxError) -> EngineFailure:
+    """The failure behind an exception of ``_engine.connect``."""
+    if isinstance(error, EngineUnreachableError):
+        kind = error.kind
+    else:
+        kind = "unsupported" if isinstance(error, EngineUnsupportedError) else "error"
+    return EngineFailure(kind, error.message, error.hint)
+
+
+def engine_facts(engine: Engine) -> EngineFacts:
+    """What the engine says about itself."""
+    identity = engine.identity
+    return EngineFacts(identity.host, identity.api, identity.version, identity.podman, engine.info())
+
+
+def gather_host(engine: EngineFacts | EngineFailure, request: Request, images: Sequence[ImageFacts]) -> HostFacts:
+    """Facts of the host itself; nothing here asks the engine."""
+    bundle = bundle_path(None, request.environ)
+    root = str(engine.info.get("DockerRootDir") or "") if isinstance(engine, EngineFacts) else ""
+    spaces = [("engine", root)] if root else []
+    return HostFacts(
+        engine=engine,
+        now=time.time(),
+        images=tuple(images),
+        spaces=tuple(free_space(*place) for place in [*spaces, ("state directory", request.state_dir)]),
+        proxy={name: request.environ[name] for name in PROXY_VARIABLES if name in request.environ},
+        ca_bundle=bundle[0] if bundle else None,
+        ca_digests=_host_certificates(request.environ),
+        restricts_user_namespaces=_restricts_user_namespaces(),
+    )
+
+
+def gather_images(engine: Engine, image: str, boxes: Iterable[Expected]) -> list[ImageFacts]:
+    """Facts of ``image`` and of every image that a box shall run, with the agents those boxes need in it."""
+    agents: dict[str, dict[str, None]] = {image: {}}
+    for box in boxes:
+        if box.state != "absent":
+            agents.setdefault(box.image, {}).update(dict.fromkeys(box.agents))
+    return [ImageFacts(name, engine.inspect_image(name), tuple(needed)) for name, needed in agents.items()]
+
+
+def free_space(purpose: str, path: str) -> Space:
+    """Free bytes where ``path`` is, or will be when it does not exist yet."""
+    place = Path(path)
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        found = os.statvfs(place)
+    except OSError as error:
+        return Space(purpose, path, None, error.strerror or str(error))
+    return Space(purpose, path, found.f_bavail * found.f_frsize)
+
+
+def expected_boxes(engine: Engine, request: Request, info: Mapping[str, Any]) -> list[Expected]:
+    """What to compare with: the declarations, else every box of the instance in the order of their names."""
+    if request.specs is not None:
+        cpus, memory = int(info.get("NCPU") or 0), int(info.get("MemTotal") or 0)
+        return [expected_from_spec(spec, request.instance, cpus, memory) for spec in request.specs]
+    found = []
+    for container in _instance_containers(engine, request.instance):
+        inspect = engine.inspect_container(container)
+        if inspect is not None:
+            name = str(((inspect.get("Config") or {}).get("Labels") or {}).get(LABEL_BOX))
+            found.append(expected_from_engine(inspect, _box_json(BoxPaths(request.state_dir, name))))
+    return sorted(found, key=lambda box: box.name)
+
+
+def _instance_containers(engine: Engine, instance: str) -> list[str]:
+    with engine.doing("list the boxes of the instance"):
+        listed = engine.client.containers(all=True, filters={"label": [f"{LABEL_INSTANCE}={instance}", LABEL_BOX]})
+    return [str(container["Id"]) for container in listed]
+
+
+def _box_json(paths: BoxPaths) -> Mapping[str, Any]:
+    try:
+        return read_json(f"{paths.mount}/box.json") or {}
+    except AgentboxError:
+        return {}
+
+
+def gather_boxes(engine: Engine, boxes: Sequence[Expected], request: Request) -> list[BoxFacts]:
+    """Facts of every box, all at once, in the order of ``boxes``."""
+    with engine.doing("list the running containers"):
+        containers = engine.client.containers()
+    return _in_threads(lambda box: gather_box(engine, box, request, containers), boxes)
+
+
+def _in_threads(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    if not items:
+        return []
+    with ThreadPoolExecutor(min(_MOST_THREADS, len(items))) as pool:
+        return list(pool.map(work, items))
+
+
+def gather_box(engine: Engine, box: Expected, request: Request, containers: Iterable[Mapping[str, Any]]) -> BoxFacts:
+    """Facts of one box. ``containers`` is the engine's list of running containers."""
+    inspect = engine.inspect_container(box.container)
+    labels: Mapping[str, Any] = ((inspect or {}).get("Config") or {}).get("Labels") or {}
+    if inspect is not None and labels.get(LABEL_INSTANCE) != request.instance:
+        inspect = None  # somebody else's container of that name; module box refuses it by name
+    page = page_facts(box.publish, containers) if box.publish and box.state == "started" else None
+    workspace_kind = path_kind(box.workspace, follow=True) if box.workspace else None
+    if inspect is None:
+        return BoxFacts(box, None, page=page, workspace_kind=workspace_kind)
+    paths = BoxPaths(request.state_dir, box.name)
+    live = running(inspect)
+    pid = int((inspect.get("State") or {}).get("Pid") or 0)
+    return BoxFacts(
+        expected=box,
+        inspect=inspect,
+        process=read_process(pid) if live else None,
+        cgroup=read_cgroup(pid, str(inspect["Id"])) if live else None,
+        probe=probe_box(engine, str(inspect["Id"])) if live else None,
+        page=page,
+        workspace_kind=workspace_kind,
+        mounts=mount_facts(inspect, pid if live else 0),
+        state_files=state_files(paths),
+        hooks=hook_settings(box, paths, request.manifests),
+        ca_files=_box_certificates(engine, inspect) if live else {},
+    )
+
+
+def probe_box(engine: Engine, container: str) -> ProbeFacts | Hidden:
+    """What the box reports about itself, checked."""
+    try:
+        code, output = engine.run(container, PROBE_ARGV, timeout=PROBE_TIMEOUT, most=MOST_BYTES + 1)
+    except EngineError as error:
+        return Hidden(error.message)
+    found = parse_probe(output)
+    if isinstance(found, Hidden) and code:
+        return Hidden(f"its probe ended with exit code {code}")
+    return found
+
+
+def mount_facts(inspect: Mapping[str, Any], pid: int) -> tuple[MountFacts, ...]:
+    """Bind mounts; ``pid`` is the box's first process, 0 when it does not run."""
+    mounts = [mount for mount in inspect.get("Mounts") or [] if mount.get("Type") == "bind"]
+    return tuple(_mount(str(mount.get("Source") or ""), str(mount.get("Destination") or ""), pid) for mount in mounts)
+
+
+def _mount(source: str, target: str, pid: int) -> MountFacts:
+    kind = path_kind(source, follow=True)
+    same = _same_directory(source, f"/proc/{pid}/root{target}") if pid and kind == "directory" else None
+    return MountFacts(source, target, kind, same)
+
+
+def _same_directory(source: str, inside: str) -> bool | None:
+    """Whether both paths are one directory; None when this user may not look into the box."""
+    try:
+        outer, inner = Path(source).stat(), Path(inside).stat()
+    except OSError:
+        return None
+    return (outer.st_dev, outer.st_ino) == (inner.st_dev, inner.st_ino)
+
+
+def path_kind(path: str, *, follow: bool) -> PathKind:
+    """What is at ``path``; ``follow`` looks at what a symbolic link points to."""
+    try:
+        mode = (os.stat if follow else os.lstat)(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "missing"
+    except OSError:
+        return "unreadable"
+    kinds: tuple[tuple[Callable[[int], bool], PathKind], ...] = (
+        (stat.S_ISREG, "file"),
+        (stat.S_ISDIR, "directory"),
+        (stat.S_ISLNK, "link"),
+        (stat.S_ISSOCK, "socket"),
+    )
+    return next((kind for is_kind, kind in kinds if is_kind(mode)), "other")
+
+
+def state_files(paths: BoxPaths) -> tuple[StateFile, ...]:
+    """The files and directories of a box's state directory that every box has."""
+    wanted: dict[str, PathKind] = {paths.mount: "directory", paths.relay: "directory", paths.passwd: "file"}
+    for name in ("entry.sh", "attach.sh", "tmux.conf", "box.json"):
+        wanted[f"{paths.mount}/{name}"] = "file"
+    return tuple(StateFile(path, kind, path_kind(path, follow=False)) for path, kind in wanted.items())
+
+
+def hook_settings(box: Expected, paths: BoxPaths, manifests: Manifests) -> tuple[HookSettings, ...]:
+    """Hook settings of each agent of the box whose manifest says where they go."""
+    found = []
+    for agent in box.agents:
+        manifest = manifests.get(agent, {})
+        file = (manifest.get("hooks") or {}).get("file")
+        if file:
+            path = f"{paths.agent_settings(agent)}/{file}"
+            found.append(_hook_settings(agent, path, managed_settings(manifest, HOOK_PORT)))
+    return tuple(found)
+
+
+def _hook_settings(agent: str, path: str, wanted: Mapping[str, Any]) -> HookSettings:
+    try:
+        content = read_file(path)
+    except AgentboxError as error:
+        return HookSettings(agent, path, wanted, None, error.message.replace(path, "").strip())
+    if content is None:
+        return HookSettings(agent, path, wanted, None, "is missing")
+    try:
+        return HookSettings(agent, path, wanted, json.loads(content))
+    except ValueError:
+        return HookSettings(agent, path, wanted, None, "is not JSON")
+
+
+def certificate_digests(text: str) -> frozenset[str]:
+    """sha256 of every certificate in a PEM bundle, so that order, comments and line lengths do not matter."""
+    found = set()
+    for body in _CERTIFICATE.findall(text):
+        try:
+            found.add(hashlib.sha256(base64.b64decode("".join(body.split()), validate=True)).hexdigest())
+        except binascii.Error:
+            continue
+    return frozenset(found)
+
+
+def _host_certificates(environ: Mapping[str, str]) -> frozenset[str]:
+    try:
+        return certificate_digests(read_bundle(None, environ))
+    except DeclarationError:
+        return frozenset()
+
+
+def _box_certificates(engine: Engine, inspect: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """Certificates in each file that a variable of the box names; none for a file that is not there."""
+    variables = environment(inspect)
+    paths = dict.fromkeys(variables[name] for name in CA_VARIABLES if variables.get(name))
+    return {path: _certificates_in(engine, str(inspect["Id"]), path) for path in paths}
+
+
+def _certificates_in(engine: Engine, container: str, path: str) -> frozenset[str]:
+    try:
+        _, text = engine.run(container, ("cat", "--", path), timeout=_CA_TIMEOUT, most=_MOST_CA_BYTES)
+    except EngineError:
+        return frozenset()
+    return certificate_digests(text.decode("ascii", "replace"))
+
+
+def _restricts_user_namespaces() -> bool | None:
+    try:
+        return _USER_NAMESPACES.read_text(encoding="ascii").strip() == "1"
+    except OSError:
+        return None
