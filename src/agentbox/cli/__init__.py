@@ -1,0 +1,42 @@
+"""The command line: ``agentbox up|shell|rebuild|doctor|down|attach|ls|logs|stop``.
+
+It resolves options, runs the collection's playbooks and hands the terminal over to a box; it never changes a
+container itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from agentbox._shared._errors import AgentboxError
+
+from . import commands, exits
+from .call import prepare
+from .exits import UsageError
+from .playbook import RunInterruptedError
+from .streams import say
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        call = prepare(words, os.environ)
+        code = commands.HANDLERS[call.arguments.command](call)
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        say(f"error: {error}")
+        return exits.USAGE
+    except AgentboxError as error:
+        say(f"error: {error}")
+        return exits.FAILED
+    except (RunInterruptedError, KeyboardInterrupt) as error:
+        say(f"interrupted{': ' if str(error) else ''}{error}")
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone; the interpreter must not complain about it when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.OK

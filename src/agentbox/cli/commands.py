@@ -1,0 +1,208 @@
+"""What each command does, from the words of the user to playbooks and programs. Nothing here changes a container."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agentbox._shared import _naming
+from agentbox._shared._engine import Engine
+from agentbox._shared._errors import AgentboxError
+
+from . import config_file, declaration, doctor, exits, options, seen, terminal, workspace
+from .activity import Activity
+from .call import Call
+from .exits import UsageError
+from .seen import SeenBox
+from .streams import answer, say
+
+BOX_MODULE = "agentbox.fleet.box"
+HEALTH_MODULE = "agentbox.fleet.health"
+
+
+def up(call: Call) -> int:
+    """Make the box run and attach; a healthy one is left as it is."""
+    wanted = _wanted_box(call, workspace.choose(call.settings, call.user, Path.cwd()))
+    engine = call.engine_if_there()
+    box = _own_box(call, engine, wanted)
+    if engine and box and box.running and box.health == "healthy" and not call.settings[options.NO_CACHE]:
+        say(f"box {box.name} is running")
+        return _arrive(call, engine, box)
+    return _converge(call, "up", wanted, box)
+
+
+def rebuild(call: Call) -> int:
+    """Build the image without cache, then do what ``up`` does.
+
+    A box that runs is made anew from the new image only when nobody is attached and its agent can resume.
+    """
+    chosen = workspace.choose(call.settings, call.user, Path.cwd())
+    wanted = {**_wanted_box(call, chosen), "recreate": "drift"}
+    box = _own_box(call, call.engine_if_there(), wanted)
+    return _converge(call, "rebuild", wanted, box)
+
+
+def shell(call: Call) -> int:
+    """Open a shell in the box, which is started first when it does not run."""
+    _require_terminal(call, "docker exec -it {container} bash --login")
+    engine, box = _existing_box(call)
+    if not box.running:
+        call.claim(box)
+        wanted = _wanted_box(call, Path(box.workspace))
+        call.run("up", {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted)})
+    terminal.shell(box.container, engine.identity.host)
+
+
+def attach(call: Call) -> int:
+    """Attach to the running box."""
+    engine, box = _existing_box(call)
+    if not box.running:
+        raise AgentboxError(f"box {box.name} is not running, it is {box.state}", f"Run: {_command('up', call)}")
+    _require_terminal(call, terminal.attach_hint(box.container))
+    terminal.attach(box.container, engine.identity.host)
+
+
+def stop(call: Call) -> int:
+    """Stop the box; stopping none is an error, because somebody has the name wrong."""
+    _, box = _existing_box(call)
+    call.claim(box)
+    call.run("stop", {"agentbox_boxes": [{"name": box.name, "workspace": box.workspace}]})
+    answer(f"box {box.name} is stopped; start it with: {_command('up', call)}")
+    return exits.OK
+
+
+def down(call: Call) -> int:
+    """Remove the box; removing none is fine."""
+    box = seen.find(call.engine(), call.instance, call.name)
+    if box:
+        call.claim(box)
+    variables = {"agentbox_boxes": [{"name": call.name}], "agentbox_remove_volumes": call.arguments.volumes}
+    call.run("down", variables)
+    answer(f"box {call.name} is removed" if box else f"there is no box {call.name}, nothing to do")
+    return exits.OK
+
+
+def ls(call: Call) -> int:
+    """List the boxes of the instance."""
+    boxes = seen.find_all(call.engine(), call.instance)
+    if call.arguments.json:
+        answer(json.dumps([box.as_json() for box in boxes], indent=2))
+        return exits.OK
+    if not boxes:
+        say("there are no boxes")
+        return exits.OK
+    header = ("NAME", "STATE", "HEALTH", "PAGE", "WORKSPACE")
+    rows = [(box.name, box.state, box.health or "-", box.page or "-", box.workspace) for box in boxes]
+    for line in doctor.columns([header, *rows]):
+        answer(line)
+    return exits.OK
+
+
+def logs(call: Call) -> int:
+    """Print the container's log."""
+    tail = call.arguments.tail
+    if tail != "all" and not tail.isdecimal():
+        raise UsageError(f"flag --tail is {tail!r}: must be a number of lines or all")
+    engine, box = _existing_box(call)
+    terminal.logs(box.container, engine.identity.host, call.arguments.follow, tail)
+
+
+def check(call: Call) -> int:
+    """Run the checklist; never becomes root, so that it tells what this user can do."""
+    activity = call.run("doctor", {"agentbox_configuration": call.settings.report()})
+    result = activity.results.get(HEALTH_MODULE)
+    if result is None:
+        raise AgentboxError("the health check gave no answer")
+    answer(doctor.as_json(result) if call.arguments.json else doctor.as_table(result))
+    return doctor.exit_code(result)
+
+
+HANDLERS: Mapping[str, Callable[[Call], int]] = {
+    "up": up,
+    "shell": shell,
+    "rebuild": rebuild,
+    "doctor": check,
+    "down": down,
+    "attach": attach,
+    "ls": ls,
+    "logs": logs,
+    "stop": stop,
+}
+
+
+def _wanted_box(call: Call, directory: Path | None) -> dict[str, Any]:
+    secrets = config_file.read_secrets(call.config, call.user, call.environ)
+    return declaration.box(call.settings, directory, secrets)
+
+
+def _own_box(call: Call, engine: Engine | None, wanted: Mapping[str, Any]) -> SeenBox | None:
+    """The box that stands in for ``wanted`` now. Raises ``UsageError`` when it works in another directory."""
+    box = seen.find(engine, call.instance, call.name) if engine else None
+    if not box:
+        return None
+    directory = os.path.realpath(wanted.get("workspace") or call.user.own_workspace)
+    if os.path.realpath(box.workspace) != directory:
+        raise UsageError(
+            f"box {box.name} works in {box.workspace}, not in {directory}",
+            f"Run: agentbox up --name {_naming.slug(Path(directory).name)}",
+        )
+    return box
+
+
+def _existing_box(call: Call) -> tuple[Engine, SeenBox]:
+    engine = call.engine()
+    box = seen.find(engine, call.instance, call.name)
+    if not box:
+        raise AgentboxError(f"there is no box {call.name}", f"Run: {_command('up', call)}")
+    return engine, box
+
+
+def _converge(call: Call, playbook: str, wanted: Mapping[str, Any], box: SeenBox | None) -> int:
+    """Run a playbook that makes the box run; then print how to reach it, and attach on a terminal."""
+    if box:
+        call.claim(box)
+    activity = call.run(playbook, {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted)})
+    engine = call.engine()
+    now = seen.find(engine, call.instance, call.name)
+    if not now:
+        raise AgentboxError(f"box {call.name} is gone again", "Look at: agentbox doctor")
+    _report(activity, now)
+    return _arrive(call, engine, now)
+
+
+def _report(activity: Activity, box: SeenBox) -> None:
+    """Say what the run left as it was, and what is to be done about it."""
+    for item in activity.results.get(BOX_MODULE, {}).get("boxes", []):
+        for difference in item.get("drift", []):
+            say(f"box {box.name} differs: {difference}")
+    for check in activity.results.get(HEALTH_MODULE, {}).get("checks", []):
+        if check["verdict"] != "ok" and check["todo"]:
+            say(f"{check['verdict']}: {check['subject']} {check['id']}: {check['seen']}. {check['todo']}")
+
+
+def _arrive(call: Call, engine: Engine, box: SeenBox) -> int:
+    """Print how to reach the box; on a terminal become a viewer of it."""
+    if box.page:
+        answer(f"page:   {box.page}")
+    answer(f"attach: {_command('attach', call)}   ({terminal.attach_hint(box.container)})")
+    if terminal.is_interactive():
+        terminal.attach(box.container, engine.identity.host)
+    return exits.OK
+
+
+def _require_terminal(call: Call, hint: str) -> None:
+    if not terminal.is_interactive():
+        raise UsageError("this needs a terminal", f"On one, run: {_command(call.arguments.command, call)}, or: {hint}")
+
+
+def _command(command: str, call: Call) -> str:
+    """The command line for this box, with the flags that name it."""
+    flags = [
+        f"{option.flags[0]} {call.settings[option]}"
+        for option in options.ADDRESS
+        if call.settings[option] != option.default
+    ]
+    return " ".join(["agentbox", command, *flags])

@@ -1,0 +1,88 @@
+"""Boxes as the engine shows them; nothing here changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentbox._shared import _health_expected, _naming
+from agentbox._shared._engine import Engine
+
+from .exits import UsageError
+
+
+@dataclass(frozen=True)
+class SeenBox:
+    """One box. ``state`` is the engine's word (running, exited, created, ...), ``health`` '' without a check."""
+
+    name: str
+    container: str
+    state: str
+    health: str
+    workspace: str
+    state_dir: str
+    page: str | None
+    inspect: Mapping[str, Any]
+
+    @property
+    def running(self) -> bool:
+        return self.state == "running"
+
+    def as_json(self) -> dict[str, str | None]:
+        """The box as ``ls --json`` prints it."""
+        keys = ("name", "container", "state", "health", "page", "workspace")
+        return {key: getattr(self, key) for key in keys}
+
+
+def find(engine: Engine, instance: str, name: str) -> SeenBox | None:
+    """The box ``name``, or None. Raises ``UsageError`` when a container of that name is none of ours."""
+    container = _naming.container_name(instance, name)
+    inspect = engine.inspect_container(container)
+    if inspect is None:
+        return None
+    labels = _labels(inspect)
+    if labels.get(_naming.LABEL_INSTANCE) != instance or labels.get(_naming.LABEL_BOX) != name:
+        raise UsageError(
+            f"there is a container {container} that Agentbox did not make",
+            "Choose another set of boxes with --instance, or remove that container",
+        )
+    return _seen(inspect)
+
+
+def find_all(engine: Engine, instance: str) -> list[SeenBox]:
+    """All boxes of an instance, by name."""
+    with engine.doing("list containers"):
+        rows = engine.client.containers(all=True, filters={"label": f"{_naming.LABEL_INSTANCE}={instance}"})
+    found = (engine.inspect_container(row["Id"]) for row in rows)
+    boxes = [_seen(inspect) for inspect in found if inspect and _naming.LABEL_BOX in _labels(inspect)]
+    return sorted(boxes, key=lambda box: box.name)
+
+
+def _labels(inspect: Mapping[str, Any]) -> Mapping[str, str]:
+    return (inspect.get("Config") or {}).get("Labels") or {}
+
+
+def _seen(inspect: Mapping[str, Any]) -> SeenBox:
+    labels = _labels(inspect)
+    state = inspect.get("State") or {}
+    return SeenBox(
+        name=labels.get(_naming.LABEL_BOX, ""),
+        container=str(inspect.get("Name", "")).lstrip("/"),
+        state=str(state.get("Status", "unknown")),
+        health=str((state.get("Health") or {}).get("Status", "")),
+        workspace=labels.get(_naming.LABEL_WORKSPACE, ""),
+        state_dir=labels.get(_naming.LABEL_STATE_DIR, ""),
+        page=_page(inspect),
+        inspect=inspect,
+    )
+
+
+def _page(inspect: Mapping[str, Any]) -> str | None:
+    """URL of the box's page; of a stopped box too, where it will be."""
+    published = _health_expected.published(inspect)
+    if not published:
+        return None
+    address, port = published
+    host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 - compared, not bound
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

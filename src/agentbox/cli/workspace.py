@@ -1,0 +1,40 @@
+"""Which directory becomes the workspace, and which directory never may."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from agentbox._shared import _host
+
+from . import collection
+from .exits import UsageError
+from .options import WORKSPACE, Settings
+from .user import User
+
+
+def choose(settings: Settings, user: User, cwd: Path) -> Path | None:
+    """The workspace to declare; None means the one that is made for the purpose in the user's home.
+
+    Raises ``UsageError`` for one that is missing or that must not be given to an agent.
+    """
+    setting = settings.setting(WORKSPACE)
+    if not setting.asked and collection.root() in (cwd, *cwd.parents):
+        return None
+    path = (user.expand(setting.value) if setting.asked else cwd).resolve()
+    reason = _host.refusal(str(path), [str(place) for place in protected(user)])
+    if reason:
+        raise UsageError(f"this cannot be a workspace: {reason}", "Choose another directory with --workspace")
+    if not path.exists():
+        raise UsageError(f"the workspace {path} does not exist", f"Create it: mkdir -p {path}")
+    if not path.is_dir():
+        raise UsageError(f"the workspace {path} is not a directory")
+    return path
+
+
+def protected(user: User) -> list[Path]:
+    """Agentbox's own code, interpreter, configuration and state: what an agent must not be able to change."""
+    places = [collection.root(), collection.PACKAGE, user.config_file.parent, user.state_root]
+    if sys.prefix != sys.base_prefix:  # a virtual environment; the system's own directories are refused anyway
+        places.append(Path(sys.prefix))
+    return [place.resolve() for place in places]

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentbox.cli import collection, options, workspace
+from agentbox.cli.exits import UsageError
+from agentbox.cli.options import Settings, Sources
+from agentbox.cli.user import User
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return User(tmp_path / "home", tmp_path / "home/.config", tmp_path / "state", is_root=False)
+
+
+def asked(path: str | None) -> Settings:
+    return options.resolve([options.WORKSPACE], Sources({"workspace": path}, {}, {}, Path("/none")))
+
+
+def test_the_current_directory_by_default(user: User, tmp_path: Path) -> None:
+    project = tmp_path / "My Repo_Ünï"
+    project.mkdir()
+    assert workspace.choose(asked(None), user, project) == project
+
+
+@pytest.mark.parametrize("below", ["", "src", "docs"])
+def test_in_the_clone_the_directory_made_for_the_purpose(user: User, below: str) -> None:
+    assert workspace.choose(asked(None), user, collection.root() / below) is None
+
+
+def test_what_was_asked_for_wins_with_links_resolved(user: User, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "link").symlink_to(project)
+    assert workspace.choose(asked(str(tmp_path / "link")), user, collection.root()) == project
+
+
+def test_a_missing_directory_is_refused_and_not_made(user: User, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    with pytest.raises(UsageError, match="does not exist"):
+        workspace.choose(asked(str(missing)), user, tmp_path)
+    assert not missing.exists()
+
+
+def test_a_file_is_refused(user: User, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="is not a directory"):
+        workspace.choose(asked(str(tmp_path / "file")), user, tmp_path)
+
+
+@pytest.mark.parametrize("path", ["/", "/etc", "/usr/local", "/proc/1"])
+def test_system_directories_are_refused(user: User, tmp_path: Path, path: str) -> None:
+    with pytest.raises(UsageError, match="system directory"):
+        workspace.choose(asked(path), user, tmp_path)
+
+
+def test_everything_around_and_in_agentbox_itself_is_refused(user: User, tmp_path: Path) -> None:
+    own = [collection.root(), user.config_file.parent, user.state_root, Path(sys.prefix)]
+    for place in own:
+        for path in (place, place.parent, place / "below"):
+            with pytest.raises(UsageError, match="this cannot be a workspace"):
+                workspace.choose(asked(str(path)), user, tmp_path)
+
+
+def test_a_link_to_agentbox_itself_is_refused(user: User, tmp_path: Path) -> None:
+    (tmp_path / "innocent").symlink_to(collection.root())
+    with pytest.raises(UsageError, match="this cannot be a workspace"):
+        workspace.choose(asked(str(tmp_path / "innocent")), user, tmp_path)
