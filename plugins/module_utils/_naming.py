@@ -47,7 +47,7 @@ CACHES = {"npm": ".npm", "pip": ".cache/pip", "cargo": ".cargo/registry"}
 
 def is_name(value: str) -> bool:
     """Whether ``value`` may name an instance or a box."""
-    return bool(_NAME.match(value))
+    return bool(_NAME.fullmatch(value))
 
 
 def slug(text: str) -> str:
