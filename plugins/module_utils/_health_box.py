@@ -56,16 +56,10 @@ _KNOWN_EXITS = {
 }
 
 
-def box_checks(
-    facts: BoxFacts,
-    host: HostFacts,
-    manifests: Mapping[str, Mapping[str, Any]],
-    engine_socket: str,
-    predicting: bool,
-) -> list[Check]:
+def box_checks(facts: BoxFacts, host: HostFacts, engine_socket: str, predicting: bool) -> list[Check]:
     """All checks of one box, on an engine that answers.
 
-    ``manifests`` maps each agent's name to its manifest; ``predicting`` says that a missing box would be made by the
+    ``predicting`` says that a missing box would be made by the
     run this is part of.
     """
     box = facts.expected
@@ -85,7 +79,7 @@ def box_checks(
         box_ca_check(facts, host),
         proxy_check(box.name, proxy_variables(facts.inspect)),
     ]
-    return checks + _probe_checks(facts, manifests)
+    return checks + _probe_checks(facts)
 
 
 def unreachable_box_checks(box: Expected, reason: str) -> list[Check]:
@@ -130,7 +124,7 @@ def state_check(facts: BoxFacts, predicting: bool) -> Check:
         return _started_check(box, facts.inspect)
     status = _status(facts.inspect)
     if box.state == "stopped" and status in ("exited", "created"):
-        return Check("state", box.name, "ok", f"stopped, as declared ({_ending(facts.inspect)[0]})")
+        return Check("state", box.name, "ok", f"stopped, as it should be ({_ending(facts.inspect)[0]})")
     return Check(
         "state", box.name, "warn", f"{plain(status, 30)}; declared is {box.state}", "Run site.yml, or change `state`"
     )
@@ -414,7 +408,7 @@ def box_ca_check(facts: BoxFacts, host: HostFacts) -> Check:
 # --- what the box reports -------------------------------------------------------------------------------------------
 
 
-def _probe_checks(facts: BoxFacts, manifests: Mapping[str, Mapping[str, Any]]) -> list[Check]:
+def _probe_checks(facts: BoxFacts) -> list[Check]:
     box, probe = facts.expected, facts.probe
     if not isinstance(probe, ProbeFacts):
         reason = probe.reason if isinstance(probe, Hidden) else "not asked"
@@ -430,11 +424,11 @@ def _probe_checks(facts: BoxFacts, manifests: Mapping[str, Mapping[str, Any]]) -
     judged: tuple[tuple[str, object, Callable[[Any], Iterable[Check]]], ...] = (
         ("supervisor", probe.supervisor, lambda part: [supervisor_check(box, part)]),
         ("tmux", probe.session, lambda part: [tmux_check(box, part)]),
-        ("lead", probe.lead, lambda part: [lead_check(box, part, manifests)]),
+        ("lead", probe.lead, lambda part: [lead_check(box, part)]),
         ("observer", probe.observer, lambda part: [observer_check(box, part)]),
         ("hook-event", probe.hook, lambda part: [hook_event_check(box, part)]),
-        ("credentials", probe.credentials, lambda part: credential_checks(box, part, manifests)),
-        ("versions", probe.versions, lambda part: [versions_check(box, part, manifests)]),
+        ("credentials", probe.credentials, lambda part: credential_checks(box, part)),
+        ("versions", probe.versions, lambda part: [versions_check(box, part)]),
         ("writable", probe.writable, lambda part: [writable_check(box, part)]),
     )
     checks = [Check("probe", box.name, "ok", "the box reports about itself")]
@@ -487,14 +481,14 @@ def tmux_check(box: Expected, session: SessionFacts) -> Check:
     )
 
 
-def lead_check(box: Expected, lead: LeadFacts, manifests: Mapping[str, Mapping[str, Any]]) -> Check:
+def lead_check(box: Expected, lead: LeadFacts) -> Check:
     """The lead runs, or has ended with a code that tells how."""
     if lead.state == "running":
         return Check("lead", box.name, "ok", f"{lead.agent or 'the lead'} is running")
     if lead.state == "none":
         return _no_lead_check(box)
     agent = lead.agent or box.lead or "the lead"
-    title = str(manifests.get(agent, {}).get("title") or agent)
+    title = str(box.manifests.get(agent, {}).get("title") or agent)
     by_itself = lead.code in (0, _INTERRUPTED)
     return Check(
         "lead",
@@ -554,17 +548,12 @@ def hook_event_check(box: Expected, hook: HookFacts) -> Check:
     )
 
 
-def credential_checks(
-    box: Expected, credentials: Mapping[str, CredentialFacts], manifests: Mapping[str, Mapping[str, Any]]
-) -> list[Check]:
+def credential_checks(box: Expected, credentials: Mapping[str, CredentialFacts]) -> list[Check]:
     """Whether each agent has credentials. Never whether they are valid: only their vendor could tell."""
-    return [
-        _credential_check(box, agent, credentials.get(agent), manifests.get(agent, {}))
-        for agent in box.agents or tuple(sorted(credentials))
-    ]
+    return [_credential_check(box, agent, credentials.get(agent)) for agent in box.agents or tuple(sorted(credentials))]
 
 
-def _credential_check(box: Expected, agent: str, found: CredentialFacts | None, manifest: Mapping[str, Any]) -> Check:
+def _credential_check(box: Expected, agent: str, found: CredentialFacts | None) -> Check:
     if found is None:
         return Check("credentials", box.name, "unknown", f"{agent}: the box does not say")
     if found.present:
@@ -572,7 +561,7 @@ def _credential_check(box: Expected, agent: str, found: CredentialFacts | None, 
         return Check("credentials", box.name, "ok", f"{agent}: present{kind}, not validated")
     if box.credentials == "none":
         return Check("credentials", box.name, "ok", f"{agent}: none, as declared")
-    login = (manifest.get("credentials") or {}).get("login") or f"{agent}'s own log-in"
+    login = (box.manifests.get(agent, {}).get("credentials") or {}).get("login") or f"{agent}'s own log-in"
     return Check(
         "credentials",
         box.name,
@@ -582,9 +571,7 @@ def _credential_check(box: Expected, agent: str, found: CredentialFacts | None, 
     )
 
 
-def versions_check(
-    box: Expected, versions: Mapping[str, str | None], manifests: Mapping[str, Mapping[str, Any]]
-) -> Check:
+def versions_check(box: Expected, versions: Mapping[str, str | None]) -> Check:
     """The agents' own version commands against the pinned versions."""
     told = {name: version for name, version in versions.items() if version}
     silent = [agent for agent in box.agents if agent not in told]
@@ -592,7 +579,7 @@ def versions_check(
         return Check(
             "versions", box.name, "fail", f"{', '.join(silent)} does not tell its version", "Run `agentbox rebuild`"
         )
-    differing = differing_versions(told, manifests)
+    differing = differing_versions(told, box.manifests)
     if differing:
         return Check("versions", box.name, "warn", "; ".join(differing), "Run `agentbox rebuild`, recreate the box")
     listed = ", ".join(f"{name} {version}" for name, version in sorted(told.items()))

@@ -3,37 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ._health_facts import BoxState, Expected, Limits
 from ._naming import LABEL_BOX, LABEL_WORKSPACE, PAGE_PORT, container_name
 from ._spec import BoxSpec
 
+Manifests = Mapping[str, Mapping[str, Any]]
+
 # A container that ended with one of these was stopped on purpose: it ended by itself when asked, or was made to.
 _STOPPED_CODES = (0, 137, 143)
 
 
-def expected_from_spec(spec: BoxSpec, instance: str, host_cpus: int, host_memory: int) -> Expected:
-    """A declared box. Its limits are capped at the host's number of CPUs and bytes of memory, 0 meaning unknown."""
-    memory = min(spec.memory, host_memory) if host_memory else spec.memory
+@dataclass(frozen=True)
+class Capacity:
+    """What the host has; limits are capped at it. 0 means unknown."""
+
+    cpus: int = 0
+    memory: int = 0  # bytes
+
+    def cap(self, memory: int, cpus: float, pids: int) -> Limits:
+        memory = min(memory, self.memory) if self.memory else memory
+        cpus = min(cpus, self.cpus) if self.cpus else cpus
+        return Limits(memory=memory, memory_swap=memory, pids=pids, cpus=cpus)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the state directory holds about a box: its record and its ``box.json``; empty when they can't be read."""
+
+    record: Mapping[str, Any] = field(default_factory=dict)
+    box_json: Mapping[str, Any] = field(default_factory=dict)
+
+
+def expected_from_spec(spec: BoxSpec, instance: str, manifests: Manifests, capacity: Capacity) -> Expected:
+    """A declared box."""
     return Expected(
         name=spec.name,
         container=container_name(instance, spec.name),
         state=_state(spec.state),
         image=spec.image,
-        declared=True,
         workspace=spec.workspace,
         lead=spec.lead,
         agents=spec.agents,
         publish=(spec.publish.address, spec.publish.port) if spec.publish else None,
-        limits=Limits(
-            memory=memory,
-            memory_swap=memory,
-            pids=spec.pids,
-            cpus=min(spec.cpus, host_cpus) if host_cpus else spec.cpus,
-        ),
+        limits=capacity.cap(spec.memory, spec.cpus, spec.pids),
         gpus=spec.gpus != "none",
         credentials=spec.credentials,
+        manifests={agent: manifests[agent] for agent in spec.agents if agent in manifests},
     )
 
 
@@ -41,29 +59,47 @@ def _state(state: str) -> BoxState:
     return "absent" if state == "absent" else "stopped" if state == "stopped" else "started"
 
 
-def expected_from_engine(inspect: Mapping[str, Any], box_json: Mapping[str, Any]) -> Expected:
-    """A box that nobody declares in this run: ``inspect`` of its container and the ``box.json`` it was given.
+def expected_from_engine(
+    inspect: Mapping[str, Any], origin: Origin, manifests: Manifests, capacity: Capacity
+) -> Expected:
+    """A box that nobody declares in this run, as it was made: ``inspect`` is of its container.
 
-    It is taken to be stopped on purpose when it ended as a stopped container ends.
+    ``manifests`` counts more than those the box was made with. The box is taken to be stopped on purpose when it
+    ended as a stopped container ends.
     """
     config: Mapping[str, Any] = inspect.get("Config") or {}
     labels: Mapping[str, Any] = config.get("Labels") or {}
-    state: Mapping[str, Any] = inspect.get("State") or {}
-    stopped = state.get("Status") == "exited" and state.get("ExitCode") in _STOPPED_CODES and not state.get("OOMKilled")
-    lead = box_json.get("lead")
+    lead = origin.box_json.get("lead")
+    agents = tuple(str(agent) for agent in origin.box_json.get("agents") or ())
+    known = {**(origin.box_json.get("manifests") or {}), **manifests}
     return Expected(
         name=str(labels.get(LABEL_BOX)),
         container=str(inspect.get("Name") or "").lstrip("/"),
-        state="stopped" if stopped else "started",
+        state="stopped" if _was_stopped(inspect.get("State") or {}) else "started",
         image=str(config.get("Image") or ""),
-        declared=False,
         workspace=labels.get(LABEL_WORKSPACE),
         lead=str(lead) if lead else None,
-        agents=tuple(str(agent) for agent in box_json.get("agents") or ()),
+        agents=agents,
         publish=published(inspect),
+        limits=_recorded_limits(origin.record, capacity),
         gpus=bool((inspect.get("HostConfig") or {}).get("DeviceRequests")),
-        credentials=str(box_json.get("credentials") or "auto"),
+        credentials=str(origin.box_json.get("credentials") or "auto"),
+        manifests={agent: known[agent] for agent in agents if agent in known},
     )
+
+
+def _was_stopped(state: Mapping[str, Any]) -> bool:
+    ended_as_asked = state.get("ExitCode") in _STOPPED_CODES and not state.get("OOMKilled")
+    return state.get("Status") == "exited" and ended_as_asked
+
+
+def _recorded_limits(record: Mapping[str, Any], capacity: Capacity) -> Limits | None:
+    """The limits that were declared when the box was made, which ``docker update`` does not change."""
+    spec = record.get("spec") or {}
+    try:
+        return capacity.cap(int(spec["memory"]), float(spec["cpus"]), int(spec["pids"]))
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def published(inspect: Mapping[str, Any]) -> tuple[str, int] | None:

@@ -35,21 +35,21 @@ class Limits:
 
 @dataclass(frozen=True)
 class Expected:
-    """A box as it should be: from its declaration, or for an undeclared one from what the engine holds."""
+    """A box as it should be: from its declaration, or from what it was made with."""
 
     name: str
     container: str
     state: BoxState
     image: str
-    declared: bool
     workspace: str | None = None  # on the host, absolute
     workspace_target: str = "/workspace"
     lead: str | None = None
     agents: tuple[str, ...] = ()
     publish: tuple[str, int] | None = None  # address and port on the host
-    limits: Limits = Limits()
+    limits: Limits | None = None  # None when nobody says
     gpus: bool = False
     credentials: str = "auto"
+    manifests: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of its agents, by name
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class ImageFacts:
 
     reference: str
     inspect: Mapping[str, Any] | None
-    agents: tuple[str, ...] = ()  # what its boxes need in it
+    agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # its boxes need them: name -> manifest
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from ._engine import Engine
 from ._errors import AgentboxError, DeclarationError, EngineError, EngineUnreachableError, EngineUnsupportedError
 from ._health_box import PROXY_VARIABLES, environment, running
 from ._health_cgroup import read_cgroup, read_process
-from ._health_expected import expected_from_engine, expected_from_spec
+from ._health_expected import Capacity, Manifests, Origin, expected_from_engine, expected_from_spec
 from ._health_facts import (
     CA_VARIABLES,
     BoxFacts,
@@ -43,12 +43,10 @@ from ._health_facts import (
 from ._health_page import page_facts
 from ._health_probe import MOST_BYTES, parse_probe
 from ._hooks import managed_settings
-from ._naming import HOOK_PORT, LABEL_BOX, LABEL_INSTANCE, BoxPaths
+from ._naming import HOOK_PORT, LABEL_BOX, LABEL_INSTANCE, BoxPaths, container_name, is_name
 from ._spec import BoxSpec
 from ._state import read_file, read_json
 from ._trust import bundle_path, read_bundle
-
-Manifests = Mapping[str, Mapping[str, Any]]
 
 PROBE_TIMEOUT = 30  # seconds; inside the box the same limit ends the probe itself
 PROBE_ARGV = (
@@ -76,7 +74,7 @@ class Request:
 
     instance: str
     state_dir: str
-    image: str  # the instance's own
+    image: str  # looked at when no box names one
     specs: Sequence[BoxSpec] | None
     manifests: Manifests
     environ: Mapping[str, str]
@@ -115,12 +113,12 @@ def gather_host(engine: EngineFacts | EngineFailure, request: Request, images: S
 
 
 def gather_images(engine: Engine, image: str, boxes: Iterable[Expected]) -> list[ImageFacts]:
-    """Facts of ``image`` and of every image that a box shall run, with the agents those boxes need in it."""
-    agents: dict[str, dict[str, None]] = {image: {}}
+    """Facts of every image that a box shall run, with what those boxes need in it; of ``image`` if there is none."""
+    agents: dict[str, dict[str, Mapping[str, Any]]] = {}
     for box in boxes:
         if box.state != "absent":
-            agents.setdefault(box.image, {}).update(dict.fromkeys(box.agents))
-    return [ImageFacts(name, engine.inspect_image(name), tuple(needed)) for name, needed in agents.items()]
+            agents.setdefault(box.image, {}).update({agent: box.manifests.get(agent, {}) for agent in box.agents})
+    return [ImageFacts(name, engine.inspect_image(name), needed) for name, needed in (agents or {image: {}}).items()]
 
 
 def free_space(purpose: str, path: str) -> Space:
@@ -137,29 +135,38 @@ def free_space(purpose: str, path: str) -> Space:
 
 def expected_boxes(engine: Engine, request: Request, info: Mapping[str, Any]) -> list[Expected]:
     """What to compare with: the declarations, else every box of the instance in the order of their names."""
+    capacity = Capacity(int(info.get("NCPU") or 0), int(info.get("MemTotal") or 0))
     if request.specs is not None:
-        cpus, memory = int(info.get("NCPU") or 0), int(info.get("MemTotal") or 0)
-        return [expected_from_spec(spec, request.instance, cpus, memory) for spec in request.specs]
-    found = []
-    for container in _instance_containers(engine, request.instance):
-        inspect = engine.inspect_container(container)
-        if inspect is not None:
-            name = str(((inspect.get("Config") or {}).get("Labels") or {}).get(LABEL_BOX))
-            found.append(expected_from_engine(inspect, _box_json(BoxPaths(request.state_dir, name))))
+        return [expected_from_spec(spec, request.instance, request.manifests, capacity) for spec in request.specs]
+    inspected = [engine.inspect_container(name) for name in _instance_containers(engine, request.instance)]
+    found = [
+        expected_from_engine(inspect, _origin(inspect, request.state_dir), request.manifests, capacity)
+        for inspect in inspected
+        if inspect is not None
+    ]
     return sorted(found, key=lambda box: box.name)
 
 
-def _instance_containers(engine: Engine, instance: str) -> list[str]:
-    with engine.doing("list the boxes of the instance"):
-        listed = engine.client.containers(all=True, filters={"label": [f"{LABEL_INSTANCE}={instance}", LABEL_BOX]})
-    return [str(container["Id"]) for container in listed]
+def _origin(inspect: Mapping[str, Any], state_dir: str) -> Origin:
+    labels: Mapping[str, Any] = (inspect.get("Config") or {}).get("Labels") or {}
+    paths = BoxPaths(state_dir, str(labels.get(LABEL_BOX)))
+    return Origin(record=_json(paths.record), box_json=_json(f"{paths.mount}/box.json"))
 
 
-def _box_json(paths: BoxPaths) -> Mapping[str, Any]:
+def _json(path: str) -> Mapping[str, Any]:
     try:
-        return read_json(f"{paths.mount}/box.json") or {}
+        return read_json(path) or {}
     except AgentboxError:
         return {}
+
+
+def _instance_containers(engine: Engine, instance: str) -> list[str]:
+    """Names of the containers that are boxes of the instance; not those that a swap has put aside."""
+    with engine.doing("list the boxes of the instance"):
+        listed = engine.client.containers(all=True, filters={"label": [f"{LABEL_INSTANCE}={instance}", LABEL_BOX]})
+    boxes = [str((container.get("Labels") or {}).get(LABEL_BOX)) for container in listed]
+    present = {str(name).lstrip("/") for container in listed for name in container.get("Names") or []}
+    return sorted({container_name(instance, box) for box in boxes if is_name(box)} & present)
 
 
 def gather_boxes(engine: Engine, boxes: Sequence[Expected], request: Request) -> list[BoxFacts]:
@@ -199,7 +206,7 @@ def gather_box(engine: Engine, box: Expected, request: Request, containers: Iter
         workspace_kind=workspace_kind,
         mounts=mount_facts(inspect, pid if live else 0),
         state_files=state_files(paths),
-        hooks=hook_settings(box, paths, request.manifests),
+        hooks=hook_settings(box, paths),
         ca_files=_box_certificates(engine, inspect) if live else {},
     )
 
@@ -262,19 +269,19 @@ def state_files(paths: BoxPaths) -> tuple[StateFile, ...]:
     return tuple(StateFile(path, kind, path_kind(path, follow=False)) for path, kind in wanted.items())
 
 
-def hook_settings(box: Expected, paths: BoxPaths, manifests: Manifests) -> tuple[HookSettings, ...]:
+def hook_settings(box: Expected, paths: BoxPaths) -> tuple[HookSettings, ...]:
     """Hook settings of each agent of the box whose manifest says where they go."""
     found = []
     for agent in box.agents:
-        manifest = manifests.get(agent, {})
+        manifest = box.manifests.get(agent, {})
         file = (manifest.get("hooks") or {}).get("file")
         if file:
-            path = f"{paths.agent_settings(agent)}/{file}"
-            found.append(_hook_settings(agent, path, managed_settings(manifest, HOOK_PORT)))
+            found.append(_hook_settings(agent, f"{paths.agent_settings(agent)}/{file}", manifest))
     return tuple(found)
 
 
-def _hook_settings(agent: str, path: str, wanted: Mapping[str, Any]) -> HookSettings:
+def _hook_settings(agent: str, path: str, manifest: Mapping[str, Any]) -> HookSettings:
+    wanted = managed_settings(manifest, HOOK_PORT)
     try:
         content = read_file(path)
     except AgentboxError as error:

@@ -126,7 +126,7 @@ def limits_check(facts: BoxFacts) -> Check:
     """Memory with swap, processes and processors: declared, told to the engine, and in force."""
     box = facts.expected
     told = limits_of(facts.inspect or {})
-    wanted = _figures(box.limits if box.declared else told)
+    wanted = _figures(box.limits or told)
     if not isinstance(facts.cgroup, CgroupFacts):
         reason = facts.cgroup.reason if isinstance(facts.cgroup, Hidden) else "not looked at"
         problems = list(_differences(wanted, _figures(told), "the engine was told", frozenset()))

@@ -25,21 +25,20 @@ _CERTAIN = ("absent", "stopped", "unsupported", "error")
 
 def host_checks(
     facts: HostFacts,
-    manifests: Mapping[str, Mapping[str, Any]],
     configuration: Mapping[str, Mapping[str, Any]],
     image_context: str | None,
     predicting: bool,
 ) -> list[Check]:
     """All checks with the subject ``host``.
 
-    ``manifests`` maps each agent's name to its manifest. ``configuration`` maps a key to ``value`` and
+    ``configuration`` maps a key to ``value`` and
     ``source``. ``predicting`` says that what is missing would be made by the run this is part of.
     """
     checks = [engine_check(facts.engine, predicting)]
     if isinstance(facts.engine, EngineFacts):
         checks.append(cgroup_check(facts.engine.info))
         for image in facts.images:
-            checks += image_checks(image, manifests, image_context, facts.now, predicting)
+            checks += image_checks(image, image_context, facts.now, predicting)
     else:
         reason = unreachable(facts.engine)
         checks += [Check(check_id, HOST, "unknown", reason) for check_id in ("cgroup", *IMAGE_IDS)]
@@ -88,13 +87,7 @@ def cgroup_check(info: Mapping[str, Any]) -> Check:
     return Check("cgroup", HOST, "ok", seen)
 
 
-def image_checks(
-    image: ImageFacts,
-    manifests: Mapping[str, Mapping[str, Any]],
-    wanted_context: str | None,
-    now: float,
-    predicting: bool,
-) -> list[Check]:
+def image_checks(image: ImageFacts, wanted_context: str | None, now: float, predicting: bool) -> list[Check]:
     if image.inspect is None:
         verdict: Verdict = "unknown" if predicting else "fail"
         seen = f"there is no image {image.reference}" + (" yet; this run would build it" if predicting else "")
@@ -105,7 +98,7 @@ def image_checks(
     labels: Mapping[str, Any] = (image.inspect.get("Config") or {}).get("Labels") or {}
     return [
         _context_check(image.reference, labels, wanted_context),
-        _agents_check(image, labels, manifests),
+        _agents_check(image, labels),
         _age_check(image.reference, str(image.inspect.get("Created", "")), now),
     ]
 
@@ -150,12 +143,12 @@ def differing_versions(found: Mapping[str, str], manifests: Mapping[str, Mapping
     ]
 
 
-def _agents_check(image: ImageFacts, labels: Mapping[str, Any], manifests: Mapping[str, Mapping[str, Any]]) -> Check:
+def _agents_check(image: ImageFacts, labels: Mapping[str, Any]) -> Check:
     found = parse_agents(str(labels.get(LABEL_AGENTS) or ""))
     missing = [agent for agent in image.agents if agent not in found]
     if missing:
         return Check("image-agents", HOST, "fail", f"{image.reference} lacks {', '.join(missing)}", _REBUILD)
-    differing = differing_versions(found, manifests)
+    differing = differing_versions(found, image.agents)
     if differing:
         return Check("image-agents", HOST, "warn", f"{image.reference}: {'; '.join(differing)}", _REBUILD)
     listed = ", ".join(f"{agent} {version}" for agent, version in found.items()) or "no agents"

@@ -11,7 +11,7 @@ from ._engine import connect
 from ._errors import EngineError
 from ._health import Check, settled
 from ._health_box import box_checks, unreachable_box_checks
-from ._health_expected import expected_from_spec
+from ._health_expected import Capacity, expected_from_spec
 from ._health_facts import EngineFailure, HostFacts
 from ._health_gather import (
     Request,
@@ -75,16 +75,13 @@ def examine(examination: Examination, known: Mapping[str, list[Check]] | None = 
     finally:
         engine.close()
     socket = facts.host.removeprefix("unix://")
-    fresh = {
-        box.expected.name: box_checks(box, host, request.manifests, socket, examination.predicting) for box in found
-    }
+    fresh = {box.expected.name: box_checks(box, host, socket, examination.predicting) for box in found}
     return Findings(_host_part(examination, host), {box.name: fresh.get(box.name) or kept[box.name] for box in boxes})
 
 
 def _host_part(examination: Examination, host: HostFacts) -> list[Check]:
     return host_checks(
         host,
-        examination.request.manifests,
         examination.configuration,
         examination.image_context,
         examination.predicting,
@@ -94,7 +91,7 @@ def _host_part(examination: Examination, host: HostFacts) -> list[Check]:
 def _without_engine(examination: Examination, failure: EngineFailure) -> Findings:
     request = examination.request
     reason = unreachable(failure)
-    boxes = [expected_from_spec(spec, request.instance, 0, 0) for spec in request.specs or ()]
+    boxes = [expected_from_spec(spec, request.instance, request.manifests, Capacity()) for spec in request.specs or ()]
     return Findings(
         _host_part(examination, gather_host(failure, request, ())),
         {box.name: unreachable_box_checks(box, reason) for box in boxes},
