@@ -1,0 +1,159 @@
+"""Carrying out a plan on the real engine and file system, action by action."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from . import _acl, _naming, _plan, _state, _swap
+from ._box import Box
+from ._engine import Engine
+from ._errors import EngineError
+from ._naming import BoxPaths
+from ._payload import STOP_SECONDS, home_directories
+from ._plan import Action, BoxPlan
+from ._progress import Report
+from ._volumes import Volume, mark_prepared
+
+PREPARE = ".prepare"  # no box name holds a dot
+
+
+class Applier:
+    """Applies plans of one instance; its methods may run in several threads at once."""
+
+    def __init__(self, engine: Engine, state_dir: str, instance: str, report: Report) -> None:
+        self._engine = engine
+        self._state_dir = state_dir
+        self._instance = instance
+        self._report = report
+        self._markers = threading.Lock()
+        self._shared: dict[str, Callable[[Action], None]] = {
+            _plan.MAKE_DIRECTORY: lambda action: _state.ensure_directory(action.subject),
+            _plan.WRITE_FILE: lambda action: _state.write_file(action.subject),
+            _plan.REMOVE_PATH: lambda action: _state.remove_tree(action.subject),
+            _plan.MAKE_WORKSPACE: lambda action: _state.ensure_directory(action.subject),
+            _plan.SET_ACL: lambda action: _acl.grant(*action.subject),
+            _plan.CREATE_NETWORK: self._create_network,
+            _plan.REMOVE_NETWORK: self._remove_network,
+            _plan.REMOVE_VOLUME: self._remove_volume,
+        }
+
+    def apply_shared(self, actions: Iterable[Action]) -> None:
+        """Actions that belong to no box."""
+        for action in actions:
+            self._shared[action.kind](action)
+
+    def apply(self, plan: BoxPlan, box: Box | None) -> None:
+        """All actions of one box in order; ``box`` is None for one that goes. The first error ends it."""
+        paths = BoxPaths(self._state_dir, plan.name)
+        for action in plan.actions:
+            self._report(f"{plan.container}: {action.kind.replace('_', ' ')} {action.detail}")
+            if action.kind in self._shared:
+                self._shared[action.kind](action)
+            elif action.kind == _plan.FINISH_SWAP:
+                _swap.resume(self._engine, paths, action.subject)
+            elif action.kind == _plan.CREATE and box:
+                self._create(box, plan.payload, action.subject)
+            elif action.kind == _plan.RECREATE and box:
+                self._recreate(box, plan, action)
+            else:
+                self._change_state(action.kind, action.detail)
+
+    def _recreate(self, box: Box, plan: BoxPlan, action: Action) -> None:
+        _swap.recreate(
+            self._engine,
+            box.paths,
+            action.subject.live,
+            action.subject.files,
+            lambda: self._create(box, plan.payload, action.subject.volumes),
+            start=box.spec.state == "started",
+            report=self._report,
+        )
+
+    def _create(self, box: Box, payload: Mapping[str, Any], unprepared: tuple[str, ...]) -> str:
+        if unprepared:
+            self._prepare_volumes(box, payload, unprepared)
+        with self._engine.doing(f"create container {box.container}"):
+            created = self._engine.client.create_container_from_config(dict(payload), box.container)
+        return str(created["Id"])
+
+    def _prepare_volumes(self, box: Box, payload: Mapping[str, Any], names: tuple[str, ...]) -> None:
+        """Give the roots of new volumes to the box uid, by a container that is never started."""
+        mounts = [mount for mount in payload["HostConfig"]["Mounts"] if mount["Source"] in names]
+        helper = f"{box.container}{PREPARE}"
+        config = {
+            "Image": payload["Image"],
+            "Cmd": ["true"],
+            "Labels": {_naming.LABEL_MANAGED: "true", _naming.LABEL_INSTANCE: self._instance},
+            "HostConfig": {"NetworkMode": "none", "Mounts": [{**mount, "ReadOnly": False} for mount in mounts]},
+        }
+        self._remove_container(helper)
+        with self._engine.doing(f"prepare the volumes of {box.container}"):
+            created = self._engine.client.create_container_from_config(config, helper)
+            self._engine.client.put_archive(
+                created["Id"], "/", _directories(box, [mount["Target"] for mount in mounts])
+            )
+            self._engine.client.remove_container(created["Id"], force=True)
+            volumes = [Volume.from_api(self._engine.client.inspect_volume(name)) for name in names]
+        with self._markers:
+            mark_prepared(self._state_dir, volumes)
+
+    def _change_state(self, kind: str, name: str) -> None:
+        client = self._engine.client
+        with self._engine.doing(f"{kind} container {name}"):
+            if kind == _plan.STOP:
+                client.stop(name, timeout=STOP_SECONDS)
+            elif kind == _plan.UNPAUSE:
+                client.unpause(name)
+            elif kind == _plan.REMOVE:
+                client.remove_container(name, force=True)
+            elif kind == _plan.START:
+                client.start(name)
+        if kind == _plan.START:
+            self._check_started(name)
+
+    def _check_started(self, name: str) -> None:
+        """A start that ends at once is an error here and now; whether the box is healthy is for ``health``."""
+        found = self._engine.inspect_container(name)
+        if not found or not found["State"]["Running"]:
+            output = _swap.last_lines(self._engine, name)
+            raise EngineError(f"container {name} ended at once: {_swap.explain_exit(found)}{output}")
+
+    def _remove_container(self, name: str) -> None:
+        if self._engine.inspect_container(name):
+            with self._engine.doing(f"remove container {name}"):
+                self._engine.client.remove_container(name, force=True)
+
+    def _create_network(self, action: Action) -> None:
+        with self._engine.doing(f"create network {action.detail}"):
+            self._engine.client.create_network(
+                action.detail,
+                driver="bridge",
+                options={"com.docker.network.bridge.enable_icc": "false"},
+                labels={_naming.LABEL_MANAGED: "true", _naming.LABEL_INSTANCE: self._instance},
+            )
+
+    def _remove_network(self, action: Action) -> None:
+        with self._engine.doing(f"remove network {action.detail}"):
+            self._engine.client.remove_network(action.detail)
+
+    def _remove_volume(self, action: Action) -> None:
+        with self._engine.doing(f"remove volume {action.detail}"):
+            self._engine.client.remove_volume(action.detail)
+
+
+def _directories(box: Box, targets: list[str]) -> bytes:
+    """A tar archive of directory entries that belong to the box uid: roots of volumes, and what lies in HOME."""
+    paths = sorted(targets)
+    if _naming.BOX_HOME in targets:
+        paths += [f"{_naming.BOX_HOME}/{below}" for below in home_directories(box)]
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for path in paths:
+            entry = tarfile.TarInfo(path.lstrip("/"))
+            entry.type, entry.mode, entry.uid, entry.gid = tarfile.DIRTYPE, 0o755, box.uid, _naming.BOX_GID
+            archive.addfile(entry)
+    return buffer.getvalue()

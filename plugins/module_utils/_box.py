@@ -1,0 +1,192 @@
+"""One box with everything decided: its declaration resolved against facts of host, engine and image.
+
+Pure: ``resolve()`` gets facts and returns a ``Box``, or raises a ``DeclarationError`` naming the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import _host, _naming
+from ._errors import DeclarationError
+from ._host import Identity, Person, WorkspaceFacts
+from ._naming import BoxPaths
+from ._spec import BoxSpec
+
+RELAY_SOCKET = "observer.sock"
+_MAX_SOCKET_PATH = 107  # bytes; sockaddr_un holds 108 with the closing NUL
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+@dataclass(frozen=True)
+class EngineFacts:
+    """What the engine offers. ``memory`` in bytes; ``runtimes`` None where the engine does not say."""
+
+    cpus: int
+    memory: int
+    runtimes: tuple[str, ...] | None
+    podman: bool = False
+    data_root: str = "/var/lib/docker"
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """An image. ``context`` is the digest of what it was built from, else its id; ``agents`` maps names to versions."""
+
+    reference: str
+    id: str
+    context: str
+    agents: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all boxes of one call share."""
+
+    instance: str
+    state_dir: str
+    person: Person
+    engine: EngineFacts
+    manifests: Mapping[str, Any]
+    files: Mapping[str, str]  # artefacts of templates/box by name
+    proxy: Mapping[str, str]  # environment variables, see proxy_environment()
+    identity: Identity
+    protected: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A declared box, ready to be planned. ``memory`` in bytes and ``cpus`` are capped at the host's."""
+
+    spec: BoxSpec
+    setting: Setting
+    uid: int
+    workspace: str
+    workspace_missing: bool  # it is Agentbox's own default workspace and has to be made
+    acl_uids: tuple[int, ...]  # who misses rights on the workspace
+    memory: int
+    cpus: float
+
+    @property
+    def container(self) -> str:
+        return _naming.container_name(self.setting.instance, self.spec.name)
+
+    @property
+    def paths(self) -> BoxPaths:
+        return BoxPaths(self.setting.state_dir, self.spec.name)
+
+    @property
+    def target(self) -> str:
+        """The workspace's path in the box."""
+        return self.workspace if self.spec.workspace_target == "mirror" else self.spec.workspace_target
+
+    @property
+    def network(self) -> str:
+        """Name of the engine's network, or ``none``."""
+        name = self.spec.network
+        return _naming.network_name(self.setting.instance) if name == "bridge" else name
+
+    @property
+    def agents(self) -> dict[str, Mapping[str, Any]]:
+        """The manifests of its agents."""
+        return {name: self.setting.manifests[name] for name in self.spec.agents}
+
+
+def proxy_environment(proxy: Mapping[str, object]) -> dict[str, str]:
+    """Proxy variables in both cases that tools look for; loopback is always in ``no_proxy``.
+
+    ``proxy`` maps http_proxy, https_proxy, all_proxy, no_proxy (in any case) to strings; empty values count as unset.
+    """
+    given: dict[str, str] = {}
+    for key, value in proxy.items():
+        if key.lower() not in PROXY_VARIABLES:
+            raise DeclarationError(f"proxy.{key}: unknown key, known are {', '.join(PROXY_VARIABLES)}")
+        if value is not None and not isinstance(value, str):
+            raise DeclarationError(f"proxy.{key}: must be a string")
+        if value:
+            given[key.lower()] = value
+    if not given:
+        return {}
+    exempt = [item.strip() for item in given.get("no_proxy", "").split(",") if item.strip()]
+    given["no_proxy"] = ",".join([*exempt, *(host for host in _LOOPBACK if host not in exempt)])
+    return {name: given[key] for key in sorted(given) for name in (key.upper(), key)}
+
+
+def host_proxy(environ: Mapping[str, str]) -> dict[str, str]:
+    """What the environment of the host says about a proxy, in a form for ``proxy_environment()``."""
+    return {name: environ.get(name) or environ.get(name.upper(), "") for name in PROXY_VARIABLES}
+
+
+def workspace_path(spec: BoxSpec, person: Person) -> str:
+    """The workspace as declared, else the default one in the person's home."""
+    return spec.workspace or f"{person.home.rstrip('/')}/{_host.DEFAULT_WORKSPACE}"
+
+
+def resolve(spec: BoxSpec, setting: Setting, workspace: WorkspaceFacts) -> Box:
+    """Decide what the declaration leaves open and refuse what can't be on this host."""
+    missing = _check_workspace(spec, setting, workspace)
+    uid = spec.uid or workspace.owner or setting.person.uid
+    _check_availability(spec, setting)
+    box = Box(
+        spec=spec,
+        setting=setting,
+        uid=uid,
+        workspace=workspace.path,
+        workspace_missing=missing,
+        acl_uids=() if missing else _acl_uids(spec, uid, workspace),
+        memory=min(spec.memory, setting.engine.memory),
+        cpus=min(spec.cpus, float(setting.engine.cpus)),
+    )
+    socket = f"{box.paths.relay}/{RELAY_SOCKET}"
+    if len(socket.encode()) > _MAX_SOCKET_PATH:
+        raise DeclarationError(
+            f"{spec.path}.name: {socket} is longer than the {_MAX_SOCKET_PATH} bytes of a socket's path",
+            "Choose a shorter state_root, instance or name",
+        )
+    return box
+
+
+def _check_workspace(spec: BoxSpec, setting: Setting, workspace: WorkspaceFacts) -> bool:
+    """Refuse an unfit workspace; returns whether it has to be made."""
+    key = f"{spec.path}.workspace"
+    reason = _host.refusal(workspace.path, setting.protected)
+    if reason:
+        raise DeclarationError(f"{key}: {reason}", "Choose a directory of its own")
+    if workspace.owner is None and spec.workspace is not None:
+        raise DeclarationError(f"{key}: {spec.workspace} does not exist", "Make the directory first")
+    if workspace.owner is not None and not workspace.is_directory:
+        raise DeclarationError(f"{key}: {workspace.path} is no directory")
+    return workspace.owner is None
+
+
+def _acl_uids(spec: BoxSpec, uid: int, workspace: WorkspaceFacts) -> tuple[int, ...]:
+    """Who needs an entry: the box uid, and the owner for what the box writes (root needs none)."""
+    if spec.workspace_access == "none" or workspace.owner == uid:
+        return ()
+    if not workspace.acl.supported:
+        raise DeclarationError(
+            f"{spec.path}.workspace: {workspace.path} belongs to uid {workspace.owner}, the box runs as uid {uid}, and "
+            "this file system keeps no access control lists",
+            f"Set uid: {workspace.owner or 'to an owner other than root'}, or workspace_access: none",
+        )
+    wanted: Iterable[int] = [uid, *([workspace.owner] if workspace.owner else [])]
+    return tuple(sorted(wanted)) if workspace.acl.lacks(wanted) else ()
+
+
+def _check_availability(spec: BoxSpec, setting: Setting) -> None:
+    runtimes = setting.engine.runtimes
+    if spec.runtime != "runc" and runtimes is not None and spec.runtime not in runtimes:
+        raise DeclarationError(
+            f"{spec.path}.runtime: the engine has no runtime {spec.runtime} (it has {', '.join(runtimes)})",
+            "Install and register it with the engine",
+        )
+    if spec.seccomp == "strict" and "seccomp-strict.json" not in setting.files:
+        raise DeclarationError(f"{spec.path}.seccomp: files holds no seccomp-strict.json")
+    if spec.credentials in ("seed", "mount"):
+        raise DeclarationError(
+            f"{spec.path}.credentials: {spec.credentials} is not available yet",
+            "Use auto with a login made in the box, or a secret",
+        )

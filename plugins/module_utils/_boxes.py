@@ -1,0 +1,244 @@
+"""Converging all boxes of an instance: read once, plan each, apply each in a thread, one result per box."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import _files, _naming, _plan, _state
+from ._apply import Applier
+from ._box import Box, Setting
+from ._engine import Engine
+from ._errors import AgentboxError, DeclarationError
+from ._gather import Gatherer
+from ._naming import BoxPaths
+from ._plan import Action, BoxPlan
+from ._progress import Report
+from ._spec import BoxSpec, parse_boxes
+from ._state import Directory
+from ._values import InvalidValueError, secret_values
+
+_THREADS = 8
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for. ``engine`` is None where its absence is predicted (check mode on a pristine host)."""
+
+    setting: Setting
+    boxes: object  # as declared
+    secrets: object  # per box, name to value
+    engine: Engine | None
+    report: Report
+    check: bool = False
+    prune: bool = False
+    remove_volumes: bool = False
+    recreate_busy: bool = False
+    lock_timeout: float = 120.0
+
+
+@dataclass
+class BoxResult:
+    """What became of one box."""
+
+    name: str
+    container: str
+    state: str
+    spec: BoxSpec | None = None
+    plan: BoxPlan | None = None
+    uid: int | None = None
+    workspace: str | None = None
+    error: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        plan, publish = self.plan, self.spec.publish if self.spec else None
+        return {
+            "name": self.name,
+            "container": self.container,
+            "state": self.state,
+            "changed": bool(plan and plan.actions),
+            "failed": bool(self.error),
+            "msg": self.error,
+            "actions": [action.as_dict() for action in plan.actions] if plan else [],
+            "drift": [drift.as_dict() for drift in plan.drift] if plan else [],
+            "page": f"http://{publish}" if publish and self.state == "started" else None,
+            "attach": f"docker exec -it {self.container} bash {_naming.BOX_MOUNT}/attach.sh",
+            "uid": self.uid,
+            "workspace": self.workspace,
+        }
+
+
+@dataclass
+class Outcome:
+    """What the whole run did, or in check mode would do."""
+
+    boxes: list[BoxResult] = field(default_factory=list)
+    shared: list[Action] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    error: str = ""
+
+    @property
+    def failures(self) -> list[str]:
+        failed = [f"box {box.name}: {box.error}" for box in self.boxes if box.error]
+        return failed + ([self.error] if self.error else [])
+
+    def as_dict(self) -> dict[str, Any]:
+        plans = [box.plan for box in self.boxes if box.plan]
+        actions = [{"box": "", **action.as_dict()} for action in self.shared]
+        actions += [{"box": plan.name, **action.as_dict()} for plan in plans for action in plan.actions]
+        before = {plan.name: dict(plan.before) for plan in plans if plan.before or plan.after}
+        after = {plan.name: dict(plan.after) for plan in plans if plan.before or plan.after}
+        for action in self.shared:
+            gone = action.kind.startswith("remove")
+            before.setdefault("", {})[action.detail] = "present" if gone else None
+            after.setdefault("", {})[action.detail] = None if gone else "present"
+        return {
+            "changed": bool(actions),
+            "boxes": [box.as_dict() for box in self.boxes],
+            "actions": actions,
+            "drift": [{"box": plan.name, **drift.as_dict()} for plan in plans for drift in plan.drift],
+            "diff": {"before": before, "after": after},
+        }
+
+
+def converge(request: Request) -> Outcome:
+    """Bring every declared box to its declaration.
+
+    A wrong declaration raises ``DeclarationError`` before anything changes. What goes wrong with one box stands in
+    its result and does not stop the others.
+    """
+    setting = request.setting
+    if not _naming.is_name(setting.instance):
+        raise DeclarationError(f"instance: '{setting.instance}' is no valid name")
+    try:
+        secrets = secret_values(request.secrets)
+    except InvalidValueError as error:
+        raise DeclarationError(f"secrets{error.key}: {error.message}") from None
+    specs = parse_boxes(request.boxes, instance=setting.instance, manifests=setting.manifests, secrets=secrets)
+    if not specs and not request.prune:
+        return Outcome()
+    staying = any(spec.state != "absent" for spec in specs)
+    missing = [item for item in _files.shared_directories(setting.state_dir) if _state.directory_differs(item)]
+    shared = [Action(_plan.MAKE_DIRECTORY, item.path, item) for item in missing if staying]
+    with _lock(request, missing, staying=staying):
+        run = _Run(request, specs, secrets, shared)
+        run.plan()
+        if not request.check:
+            run.apply()
+    return run.outcome
+
+
+def _lock(request: Request, missing: Iterable[Directory], *, staying: bool) -> AbstractContextManager[None]:
+    """The instance's lock; none in check mode, nor where there is nothing but absence and no state directory."""
+    state_dir = request.setting.state_dir
+    if request.check or not (staying or Path(state_dir).is_dir()):
+        return nullcontext()
+    for directory in missing:
+        _state.ensure_directory(directory)
+    return _state.locked(state_dir, "module box", request.lock_timeout)
+
+
+class _Run:
+    """One convergence under the lock."""
+
+    def __init__(
+        self, request: Request, specs: list[BoxSpec], secrets: Mapping[str, Mapping[str, str]], shared: list[Action]
+    ) -> None:
+        self._request = request
+        self._specs = specs
+        digester = _state.digester(request.setting.state_dir, create=bool(secrets) and not request.check)
+        self._gather = Gatherer(request.setting, request.engine, secrets, digester, predict=request.check)
+        self._boxes: dict[str, Box] = {}
+        self.outcome = Outcome(shared=shared)
+
+    def plan(self) -> None:
+        """Fill the outcome with plans; no side effects."""
+        for spec in self._specs:
+            self.outcome.boxes.append(self._plan_one(spec))
+        if self._request.prune:
+            self._plan_prune()
+        self._plan_network()
+        self.outcome.warnings += self._gather.warnings
+        self.outcome.warnings += [text for box in self.outcome.boxes if box.plan for text in box.plan.warnings]
+
+    def _plan_one(self, spec: BoxSpec) -> BoxResult:
+        container = _naming.container_name(self._request.setting.instance, spec.name)
+        result = BoxResult(spec.name, container, spec.state, spec)
+        try:
+            if spec.state == "absent":
+                result.plan = self._plan_absent(spec.name)
+            else:
+                box = self._gather.resolve(spec)
+                self._boxes[spec.name] = box
+                result.uid, result.workspace = box.uid, box.workspace
+                situation = self._gather.situation(box, recreate_busy=self._request.recreate_busy)
+                result.plan = _plan.plan_box(box, situation)
+        except AgentboxError as error:
+            result.error = str(error)
+        return result
+
+    def _plan_absent(self, name: str) -> BoxPlan:
+        setting = self._request.setting
+        paths = BoxPaths(setting.state_dir, name)
+        live, swap = self._gather.live(name)
+        return _plan.plan_absent(
+            setting.instance,
+            setting.state_dir,
+            name,
+            live,
+            swap=swap,
+            helpers=self._gather.helpers(name),
+            paths=[path for path in (paths.directory, paths.relay) if os.path.lexists(path)],
+            volume_names=self._gather.removable_volumes(name) if self._request.remove_volumes else (),
+        )
+
+    def _plan_prune(self) -> None:
+        declared = {spec.name for spec in self._specs}
+        for name in self._gather.own_boxes() - declared:
+            container = _naming.container_name(self._request.setting.instance, name)
+            result = BoxResult(name, container, "absent")
+            try:
+                result.plan = self._plan_absent(name)
+            except AgentboxError as error:
+                result.error = str(error)
+            self.outcome.boxes.append(result)
+
+    def _plan_network(self) -> None:
+        """The instance's network lasts from its first box to its last."""
+        network = _naming.network_name(self._request.setting.instance)
+        bridged = any(box.network == network for box in self._boxes.values())
+        going = {box.name for box in self.outcome.boxes if box.state == "absent"}
+        staying = {box.name for box in self.outcome.boxes} - going
+        if bridged and not self._gather.has_network(network):
+            self.outcome.shared.append(Action(_plan.CREATE_NETWORK, network))
+        elif going and not staying and not self._gather.own_boxes() - going and self._gather.has_network(network):
+            self.outcome.shared.append(Action(_plan.REMOVE_NETWORK, network))
+
+    def apply(self) -> None:
+        engine, setting = self._request.engine, self._request.setting
+        if engine is None:
+            raise AgentboxError("without an engine nothing can be applied", "Use check mode, or run the docker role")
+        applier = Applier(engine, setting.state_dir, setting.instance, self._request.report)
+        last = [action for action in self.outcome.shared if action.kind == _plan.REMOVE_NETWORK]
+        try:
+            applier.apply_shared(action for action in self.outcome.shared if action not in last)
+        except AgentboxError as error:
+            self.outcome.error = str(error)
+            return
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(lambda result: self._apply_one(applier, result), self.outcome.boxes))
+        if last and not self.outcome.failures:
+            applier.apply_shared(last)
+
+    def _apply_one(self, applier: Applier, result: BoxResult) -> None:
+        if result.plan is None:
+            return
+        try:
+            applier.apply(result.plan, self._boxes.get(result.name))
+        except AgentboxError as error:
+            result.error = str(error)

@@ -1,0 +1,245 @@
+"""Reading what exists, once per run: engine, images, networks, volumes, containers, files. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from . import _box, _files, _host, _naming, _plan, _state, _swap
+from ._apply import PREPARE
+from ._box import Box, EngineFacts, ImageFacts, Setting
+from ._engine import Engine
+from ._errors import DeclarationError
+from ._naming import BoxPaths
+from ._payload import create_payload, volumes
+from ._plan import Situation
+from ._spec import BoxSpec
+from ._state import Digester, Directory, File
+from ._swap import Swap
+from ._volumes import Volume, unprepared
+
+LABEL_AGENTS = "agentbox.agents"
+_BUILT_IN_NETWORKS = ("none",)
+
+
+def engine_facts(engine: Engine | None) -> EngineFacts:
+    """What the engine offers; where there is none yet, what its host has."""
+    if engine is None:
+        pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+        return EngineFacts(cpus=os.cpu_count() or 1, memory=pages * page, runtimes=None)
+    info = engine.info()
+    return EngineFacts(
+        cpus=int(info.get("NCPU") or os.cpu_count() or 1),
+        memory=int(info["MemTotal"]),
+        runtimes=tuple(sorted(info.get("Runtimes") or {})) or None,
+        podman=engine.identity.podman,
+        data_root=str(info.get("DockerRootDir") or ""),
+    )
+
+
+def image_facts(reference: str, raw: Mapping[str, Any]) -> ImageFacts:
+    """From the answer of ``inspect``. An image that Agentbox did not build has its id for a context."""
+    labels = (raw.get("Config") or {}).get("Labels") or {}
+    agents = dict(item.partition("=")[::2] for item in labels.get(LABEL_AGENTS, "").replace(",", " ").split())
+    return ImageFacts(reference, raw["Id"], labels.get(_naming.LABEL_CONTEXT) or raw["Id"], agents)
+
+
+class Gatherer:
+    """Facts of one run. ``predict`` is check mode; without an engine everything on it counts as absent."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        engine: Engine | None,
+        secrets: Mapping[str, Mapping[str, str]],
+        digester: Digester,
+        *,
+        predict: bool,
+    ) -> None:
+        self._setting = setting
+        self._engine = engine
+        self._secrets = secrets
+        self._digester = digester
+        self._predict = predict
+        self._images: dict[str, dict[str, Any] | None] = {}
+        self.warnings: list[str] = []
+        if setting.engine.podman:
+            self.warnings.append("the engine is Podman, with which Agentbox is not tested")
+
+    @cached_property
+    def _containers(self) -> dict[str, dict[str, Any]]:
+        if self._engine is None:
+            return {}
+        with self._engine.doing("list containers"):
+            found = self._engine.client.containers(all=True)
+        return {name.lstrip("/"): item for item in found for name in item.get("Names") or []}
+
+    @cached_property
+    def _volumes(self) -> dict[str, Volume]:
+        if self._engine is None:
+            return {}
+        with self._engine.doing("list volumes"):
+            found = self._engine.client.volumes().get("Volumes") or []
+        return {item["Name"]: Volume.from_api(item) for item in found}
+
+    @cached_property
+    def _networks(self) -> dict[str, dict[str, Any]]:
+        if self._engine is None:
+            return {}
+        with self._engine.doing("list networks"):
+            return {item["Name"]: item for item in self._engine.client.networks()}
+
+    def own_boxes(self) -> set[str]:
+        """Names of all boxes that the engine or the state directory knows of this instance and state directory."""
+        wanted = (self._setting.instance, self._setting.state_dir)
+        result = set()
+        for item in self._containers.values():
+            labels = item.get("Labels") or {}
+            if (labels.get(_naming.LABEL_INSTANCE), labels.get(_naming.LABEL_STATE_DIR)) == wanted:
+                result.add(str(labels.get(_naming.LABEL_BOX)))
+        boxes = Path(self._setting.state_dir, "boxes")
+        if boxes.is_dir():
+            result |= {entry.name for entry in boxes.iterdir() if _naming.is_name(entry.name)}
+        return result
+
+    def helpers(self, name: str) -> list[str]:
+        """Containers that a killed run left beside a box."""
+        helper = _naming.container_name(self._setting.instance, name) + PREPARE
+        return [helper] if helper in self._containers else []
+
+    def removable_volumes(self, name: str) -> list[str]:
+        """Volumes that nobody needs once box ``name`` is gone: its HOME, and with the last box the caches."""
+        home = _naming.home_volume(self._setting.instance, name)
+        found = [home] if home in self._volumes else []
+        if self.own_boxes() <= {name}:
+            cache = f"{self._setting.instance}-cache-"
+            ours = (item for item in self._volumes.values() if item.instance == self._setting.instance)
+            found += sorted(item.name for item in ours if item.name.startswith(cache))
+        return found
+
+    def has_network(self, name: str) -> bool:
+        return name in self._networks
+
+    def live(self, name: str) -> tuple[dict[str, Any] | None, Swap | None]:
+        """The container that counts as box ``name``, and the recreation that was interrupted there."""
+        swap = _swap.pending(BoxPaths(self._setting.state_dir, name))
+        container = _naming.container_name(self._setting.instance, name)
+        if self._engine is None or not (swap or container in self._containers):
+            return None, swap
+        return _swap.live_container(self._engine, container, swap), swap
+
+    def resolve(self, spec: BoxSpec) -> Box:
+        """The box with everything decided. Raises ``DeclarationError`` for what can't be on this host."""
+        path = _box.workspace_path(spec, self._setting.person)
+        box = _box.resolve(spec, self._setting, _host.workspace_facts(path))
+        for index, mount in enumerate(spec.mounts):
+            problem = _host.mount_problem(mount.source, (*self._setting.protected, self._setting.engine.data_root))
+            if problem:
+                raise DeclarationError(f"{spec.path}.mounts[{index}]: {problem}")
+        self._check_network(box)
+        return box
+
+    def _check_network(self, box: Box) -> None:
+        network = self._networks.get(box.network)
+        key = f"{box.spec.path}.network"
+        if box.spec.network != "bridge":
+            if network is None and box.network not in _BUILT_IN_NETWORKS and self._engine:
+                raise DeclarationError(f"{key}: the engine has no network {box.network}", "Create it first")
+            return
+        if network is None:
+            return
+        if (network.get("Labels") or {}).get(_naming.LABEL_INSTANCE) != self._setting.instance:
+            raise DeclarationError(
+                f"{key}: a network named {box.network} exists and was not made by Agentbox", "Choose another instance"
+            )
+        if (network.get("Options") or {}).get("com.docker.network.bridge.enable_icc") != "false":
+            raise DeclarationError(
+                f"{key}: network {box.network} was changed and lets boxes reach each other",
+                "Remove its boxes and the network, then run again",
+            )
+
+    def situation(self, box: Box, *, recreate_busy: bool) -> Situation:
+        """Everything that exists for ``box``."""
+        live, swap = self.live(box.spec.name)
+        key = f"{box.spec.path}.name"
+        _plan.check_owner(key, live, self._setting.instance, box.spec.name, self._setting.state_dir)
+        image = self._image(box.spec.image)
+        facts = image_facts(box.spec.image, image) if image else None
+        secrets = self._secrets.get(box.spec.name, {})
+        context = facts.context if facts else ""
+        wanted: list[Directory | File] = [*_files.directories(box), *_files.free_files(box, secrets)]
+        situation = Situation(
+            live=live,
+            image=facts,
+            image_environment=self._image_environment(live),
+            record=_state.read_json(box.paths.record) or {},
+            swap=swap,
+            free=tuple(item for item in wanted if _differs(item)),
+            bound=tuple(item for item in _files.bound_files(box, context, secrets, self._digester) if _differs(item)),
+            leftovers=_undeclared_secrets(box),
+            volumes=self._volumes,
+            unprepared=unprepared(
+                self._setting.state_dir,
+                self._setting.instance,
+                [*volumes(box), *(mount.source for mount in box.spec.volumes)],
+                self._volumes,
+            ),
+            port_problem=self._port_problem(box, live),
+            predict=self._predict,
+        )
+        return self._with_viewers(box, situation) if box.spec.recreate == "drift" and not recreate_busy else situation
+
+    def _image(self, reference: str) -> dict[str, Any] | None:
+        if reference not in self._images:
+            self._images[reference] = self._engine.inspect_image(reference) if self._engine else None
+        return self._images[reference]
+
+    def _image_environment(self, live: Mapping[str, Any] | None) -> tuple[str, ...]:
+        image = self._image(live["Image"]) if live else None
+        return tuple((image or {}).get("Config", {}).get("Env") or ())
+
+    def _port_problem(self, box: Box, live: Mapping[str, Any] | None) -> str | None:
+        publish = box.spec.publish
+        if not publish or box.spec.state != "started" or (live and publish.port in _published(live)):
+            return None
+        for name, item in self._containers.items():
+            if any(port.get("PublicPort") == publish.port for port in item.get("Ports") or []):
+                return f"{publish} is taken by container {name}"
+        return _host.port_problem(publish)
+
+    def _with_viewers(self, box: Box, situation: Situation) -> Situation:
+        """Ask tmux for attached clients, only where the answer decides whether a differing box is made anew."""
+        live = situation.live
+        if self._engine is None or live is None or _plan.status(live) != "running":
+            return situation
+        payload = create_payload(box, situation.image.context if situation.image else "")
+        if not _plan.find_drift(box, situation, payload):
+            return situation
+        command = ["tmux", "-L", _naming.TMUX_SOCKET, "list-clients"]
+        with self._engine.doing(f"ask {box.container} who is attached"):
+            run = self._engine.client.exec_create(live["Id"], command, stderr=False)
+            output = bytes(self._engine.client.exec_start(run["Id"]))
+        return replace(situation, attached=bool(output.strip()))
+
+
+def _published(live: Mapping[str, Any]) -> set[int]:
+    """Ports of the host that a running container holds."""
+    if not live["State"].get("Running"):
+        return set()
+    bindings = live["HostConfig"].get("PortBindings") or {}
+    return {int(item["HostPort"]) for group in bindings.values() for item in group or [] if item.get("HostPort")}
+
+
+def _differs(item: Directory | File) -> bool:
+    return _state.directory_differs(item) if isinstance(item, Directory) else _state.file_differs(item)
+
+
+def _undeclared_secrets(box: Box) -> tuple[str, ...]:
+    directory = Path(box.paths.secrets)
+    if not directory.is_dir():
+        return ()
+    return tuple(sorted(str(path) for path in directory.iterdir() if path.name not in box.spec.secrets))

@@ -1,0 +1,137 @@
+"""The one table of a box declaration's options: type, default, parser and meaning.
+
+The module's documentation, the parser of ``_spec.py`` and the tests that compare them all read this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from . import _values as values
+from ._values import Parser
+
+MINIMUM_MEMORY = 512 << 20
+
+
+@dataclass(frozen=True)
+class Option:
+    """One key of a declaration. ``kind`` is its type in the module's documentation."""
+
+    name: str
+    kind: str
+    default: Any
+    parse: Parser
+    description: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def required(self) -> bool:
+        return self.name == "name"
+
+
+def _choices(name: str, default: str, allowed: tuple[str, ...], description: str) -> Option:
+    return Option(name, "str", default, values.choice(*allowed), description, allowed)
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("name", "str", None, values.name, "Name of the box, unique in its instance."),
+    _choices("state", "started", ("started", "stopped", "absent"), "What the box shall be after the run."),
+    Option(
+        "workspace",
+        "path",
+        None,
+        values.optional_path,
+        "Directory of the host that the agent works in; must exist. By default C(agentbox-workspace) in the home of "
+        "O(identity_home), made for the purpose.",
+    ),
+    _choices(
+        "workspace_target",
+        "/workspace",
+        ("/workspace", "mirror"),
+        "Where the workspace is mounted; V(mirror) means the same path as on the host.",
+    ),
+    Option("lead", "str", "claude", values.name, "Agent of window C(main), a manifest's name, or V(none)."),
+    Option("agents", "list", ["claude"], values.names, "Agents that the image of the box must hold."),
+    Option(
+        "permission_mode",
+        "str",
+        "default",
+        values.mode,
+        "Permission mode of the lead, one of its manifest's modes.",
+    ),
+    Option("yolo", "bool", False, values.boolean, "Start the lead without permission checks."),
+    Option(
+        "uid",
+        "raw",
+        "auto",
+        values.uid,
+        "User id of the processes in the box. V(auto) is the workspace's owner; if that is 0, C(SUDO_UID), else 1000.",
+    ),
+    _choices(
+        "workspace_access",
+        "auto",
+        ("auto", "none"),
+        "With V(auto) a box uid that is not the workspace's owner gets an ACL on the workspace.",
+    ),
+    Option(
+        "memory",
+        "str",
+        "4g",
+        values.size(MINIMUM_MEMORY),
+        "Limit of memory and of memory plus swap, at least 512m; capped at what the host has.",
+    ),
+    Option("cpus", "float", 4, values.cpus, "Number of CPUs, capped at what the host has."),
+    Option("pids", "int", 512, values.integer(64, 1 << 22), "Limit of processes and threads."),
+    Option("shm_size", "str", "256m", values.size(1 << 20), "Size of C(/dev/shm)."),
+    Option("tmp_size", "str", "1g", values.size(1 << 20), "Size of the memory-backed C(/tmp)."),
+    Option(
+        "publish",
+        "raw",
+        None,
+        values.optional_publish,
+        "Address and port of the host for the page of the box, or V(none). By default C(127.0.0.1:4317) for the box "
+        "named C(default) and V(none) for the others.",
+    ),
+    Option(
+        "network",
+        "str",
+        "bridge",
+        values.network,
+        "V(bridge) is the instance's own network, in which boxes can't reach each other; V(none); or the name of an "
+        "existing network.",
+    ),
+    Option("env", "dict", {}, values.environment, "Environment of the box; values are strings and not secret."),
+    Option("secrets", "list", [], values.variable_names, "Names of the secrets that O(secrets) holds for this box."),
+    Option(
+        "mounts",
+        "list",
+        [],
+        values.mounts,
+        "More paths of the host, each C(source:target[:ro|rw]) or a mapping of C(source), C(target), C(read_only).",
+    ),
+    Option(
+        "volumes",
+        "list",
+        [],
+        values.volumes,
+        "More named volumes, each C(name:target[:ro|rw]) or a mapping of C(name), C(target), C(read_only).",
+    ),
+    Option("gpus", "raw", "none", values.gpus, "V(none), V(all), or how many GPUs the box gets."),
+    _choices("runtime", "runc", ("runc", "runsc"), "Container runtime."),
+    Option("read_only", "bool", False, values.boolean, "Mount the root file system of the box read-only."),
+    _choices("seccomp", "default", ("default", "strict"), "The engine's seccomp profile, or Agentbox's stricter one."),
+    _choices(
+        "credentials",
+        "auto",
+        ("auto", "seed", "mount", "none"),
+        "Where the agents' logins come from. V(auto) takes a declared secret, else a login made in the box.",
+    ),
+    _choices(
+        "recreate",
+        "never",
+        ("never", "drift", "always"),
+        "Whether a box that differs from its declaration is made anew. V(drift) spares a box somebody is attached to.",
+    ),
+    Option("image", "str", None, values.image, "Image of the box, by default the instance's own."),
+)

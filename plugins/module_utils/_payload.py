@@ -1,0 +1,214 @@
+"""From a resolved box to the JSON that creates its container.
+
+Pure. Field names and units are those of the engine's API (``POST /containers/create``, 1.41): bytes, nanoseconds,
+billionths of a CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import _naming
+from ._box import Box
+from ._spec import SCHEMA, digest
+from ._volumes import LABEL_UID
+
+STOP_SECONDS = 20
+_NANO = 1_000_000_000
+_VAR_TMP_SIZE = 64 << 20  # only with a read-only root
+
+
+def create_payload(box: Box, image_context: str) -> dict[str, Any]:
+    """Body of the request that creates the container of ``box`` from an image with this context digest."""
+    spec = box.spec
+    published: dict[str, Any] = {f"{_naming.PAGE_PORT}/tcp": {}} if spec.publish else {}
+    return {
+        "Image": spec.image,
+        "Hostname": spec.name,
+        "User": f"{box.uid}:{_naming.BOX_GID}",
+        "WorkingDir": box.target,
+        "Entrypoint": [],
+        "Cmd": ["bash", f"{_naming.BOX_MOUNT}/entry.sh"],
+        "Env": [f"{name}={value}" for name, value in sorted(environment(box).items())],
+        "Labels": labels(box, image_context),
+        "ExposedPorts": published,
+        "Healthcheck": _healthcheck(),
+        "StopSignal": "SIGTERM",
+        "StopTimeout": STOP_SECONDS,
+        "HostConfig": _host_config(box),
+        "NetworkingConfig": {"EndpointsConfig": {} if box.network == "none" else {box.network: {}}},
+    }
+
+
+def environment(box: Box) -> dict[str, str]:
+    """Environment at creation: everybody who may inspect the container reads it, so it holds no secret of a box."""
+    result = {
+        "HOME": _naming.BOX_HOME,
+        "LANG": "C.UTF-8",
+        # Trust exactly the mounted workspace, whoever owns it on the host.
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "safe.directory",
+        "GIT_CONFIG_VALUE_0": box.target,
+        **box.setting.proxy,
+    }
+    for manifest in box.agents.values():
+        result.update(manifest.get("environment") or {})
+        config = manifest.get("config") or {}
+        if config.get("variable"):
+            result[config["variable"]] = f"{_naming.BOX_HOME}/{config['directory']}"
+    result.update(box.spec.env)
+    return result
+
+
+def labels(box: Box, image_context: str) -> dict[str, str]:
+    return {
+        _naming.LABEL_MANAGED: "true",
+        _naming.LABEL_INSTANCE: box.setting.instance,
+        _naming.LABEL_BOX: box.spec.name,
+        _naming.LABEL_SPEC: digest(box.spec.canonical(), image_context),
+        _naming.LABEL_SCHEMA: str(SCHEMA),
+        _naming.LABEL_YOLO: str(box.spec.yolo).lower(),
+        _naming.LABEL_WORKSPACE: box.workspace,
+        _naming.LABEL_CONTEXT: image_context,
+        _naming.LABEL_STATE_DIR: box.setting.state_dir,
+    }
+
+
+def _healthcheck() -> dict[str, Any]:
+    return {
+        "Test": ["CMD", "curl", "-fsS", "-m", "3", f"http://127.0.0.1:{_naming.PAGE_PORT}/healthz"],
+        "Interval": 30 * _NANO,
+        "Timeout": 5 * _NANO,
+        "StartPeriod": 60 * _NANO,
+        "Retries": 3,
+    }
+
+
+def _host_config(box: Box) -> dict[str, Any]:
+    spec = box.spec
+    config: dict[str, Any] = {
+        "CapDrop": ["ALL"],
+        "CapAdd": [],
+        "Privileged": False,
+        "SecurityOpt": security_options(box),
+        "PidsLimit": spec.pids,
+        "Memory": box.memory,
+        "MemorySwap": box.memory,
+        "NanoCpus": round(box.cpus * _NANO),
+        "Ulimits": [{"Name": "nofile", "Soft": 4096, "Hard": 8192}],
+        "Init": True,
+        "IpcMode": "private",
+        "CgroupnsMode": "private",
+        "RestartPolicy": {"Name": "unless-stopped"},
+        "NetworkMode": box.network,
+        "PortBindings": _port_bindings(box),
+        "ReadonlyRootfs": spec.read_only,
+        "ShmSize": spec.shm_size,
+        "Tmpfs": _tmpfs(box),
+        "Mounts": list(mounts(box)),
+        "DeviceRequests": _device_requests(spec.gpus),
+        "LogConfig": {"Type": "json-file", "Config": {"max-file": "3", "max-size": "10m"}},
+    }
+    if spec.runtime != "runc":
+        config["Runtime"] = spec.runtime
+    return config
+
+
+def security_options(box: Box) -> list[str]:
+    options = ["no-new-privileges"]
+    if box.spec.seccomp == "strict":
+        options.append(f"seccomp={box.setting.files['seccomp-strict.json']}")
+    return options
+
+
+def _port_bindings(box: Box) -> dict[str, Any]:
+    publish = box.spec.publish
+    if not publish:
+        return {}
+    return {f"{_naming.PAGE_PORT}/tcp": [{"HostIp": publish.address, "HostPort": str(publish.port)}]}
+
+
+def _tmpfs(box: Box) -> dict[str, str]:
+    mount_options = "rw,exec,nosuid,nodev,mode=1777,size={}"
+    result = {"/tmp": mount_options.format(box.spec.tmp_size)}  # noqa: S108 - a path in the box
+    if box.spec.read_only:
+        result["/var/tmp"] = mount_options.format(_VAR_TMP_SIZE)  # noqa: S108 - a path in the box
+    return result
+
+
+def _device_requests(gpus: str) -> list[dict[str, Any]]:
+    if gpus == "none":
+        return []
+    return [{"Driver": "", "Count": -1 if gpus == "all" else int(gpus), "Capabilities": [["gpu"]]}]
+
+
+def mounts(box: Box) -> Iterator[dict[str, Any]]:
+    """Everything mounted into the box, as ``Mounts``: nothing is parsed, a missing source is an error."""
+    paths = box.paths
+    yield _bind(paths.mount, _naming.BOX_MOUNT, read_only=True)
+    yield _bind(paths.passwd, "/etc/passwd", read_only=True)
+    yield _bind(paths.relay, _naming.BOX_RELAY, read_only=True)
+    for agent, manifest in box.agents.items():
+        if manifest.get("hooks"):
+            yield _bind(paths.agent_settings(agent), manifest["hooks"]["mount"], read_only=True)
+    for name, target in volumes(box).items():
+        yield _volume(box, name, target, read_only=False)
+    if box.setting.identity.gitconfig:
+        yield _bind(box.setting.identity.gitconfig, "/etc/gitconfig", read_only=True)
+    if box.setting.identity.gh:
+        yield _bind(box.setting.identity.gh, f"{_naming.BOX_HOME}/.config/gh", read_only=True)
+    yield _bind(box.workspace, box.target, read_only=False)
+    for mount in box.spec.mounts:
+        yield _bind(mount.source, mount.target, read_only=mount.read_only)
+    for mount in box.spec.volumes:
+        yield _volume(box, mount.source, mount.target, read_only=mount.read_only)
+
+
+def volumes(box: Box) -> dict[str, str]:
+    """Agentbox's own volumes of a box and where they are mounted; the box uid owns their roots."""
+    instance = box.setting.instance
+    caches = {
+        _naming.cache_volume(instance, cache, box.uid): f"{_naming.BOX_HOME}/{directory}"
+        for cache, directory in _naming.CACHES.items()
+    }
+    return {_naming.home_volume(instance, box.spec.name): _naming.BOX_HOME, **caches}
+
+
+def home_directories(box: Box) -> list[str]:
+    """Directories below HOME that have to be the box uid's before its first start, parents first."""
+    wanted = {*_naming.CACHES.values(), ".config"}
+    wanted |= {config["directory"] for config in _configs(box)}
+    parents = {"/".join(path.split("/")[:depth]) for path in wanted for depth in range(1, path.count("/") + 1)}
+    return sorted(wanted | parents)
+
+
+def _configs(box: Box) -> Iterator[Mapping[str, Any]]:
+    for manifest in box.agents.values():
+        if manifest.get("config"):
+            yield manifest["config"]
+
+
+def _bind(source: str, target: str, *, read_only: bool) -> dict[str, Any]:
+    return {
+        "Type": "bind",
+        "Source": source,
+        "Target": target,
+        "ReadOnly": read_only,
+        "BindOptions": {"Propagation": "rprivate"},
+    }
+
+
+def _volume(box: Box, name: str, target: str, *, read_only: bool) -> dict[str, Any]:
+    volume_labels = {
+        _naming.LABEL_MANAGED: "true",
+        _naming.LABEL_INSTANCE: box.setting.instance,
+        LABEL_UID: str(box.uid),
+    }
+    return {
+        "Type": "volume",
+        "Source": name,
+        "Target": target,
+        "ReadOnly": read_only,
+        "VolumeOptions": {"Labels": volume_labels},
+    }

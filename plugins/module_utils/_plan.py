@@ -1,0 +1,336 @@
+"""From a resolved box and what exists to the ordered actions that make it so.
+
+Pure: everything read before stands in ``Situation``; applying is the matter of ``_apply.py``. Check mode is this plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _drift, _naming
+from ._box import Box, ImageFacts
+from ._drift import Drift
+from ._errors import AgentboxError, DeclarationError
+from ._payload import create_payload, volumes
+from ._state import Directory, File
+from ._swap import Swap
+from ._values import human_size
+from ._volumes import Volume
+
+RUNNING_STATES = ("running", "paused", "restarting")
+# Kinds of actions, in the words of the module's result.
+MAKE_DIRECTORY = "make_directory"
+WRITE_FILE = "write_file"
+REMOVE_PATH = "remove_path"
+MAKE_WORKSPACE = "make_workspace"
+SET_ACL = "set_acl"
+FINISH_SWAP = "finish_swap"
+CREATE_NETWORK = "create_network"
+REMOVE_NETWORK = "remove_network"
+REMOVE_VOLUME = "remove_volume"
+CREATE = "create"
+RECREATE = "recreate"
+START = "start"
+UNPAUSE = "unpause"
+STOP = "stop"
+REMOVE = "remove"
+
+
+class ForeignBoxError(AgentboxError):
+    """A container of the box's name belongs to somebody else."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """One step. ``subject`` is what ``_apply.py`` works on; ``detail`` is what people read."""
+
+    kind: str
+    detail: str
+    subject: Any = None
+
+    def as_dict(self) -> dict[str, str]:
+        return {"action": self.kind, "detail": self.detail}
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Subject of a recreation: the old container, the files that describe the new one, volumes to prepare."""
+
+    live: Mapping[str, Any]
+    files: tuple[File, ...]
+    volumes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What exists for one box. All of it was read at one moment."""
+
+    live: Mapping[str, Any] | None  # inspect of its container
+    image: ImageFacts | None = None  # of the declared reference
+    image_environment: tuple[str, ...] = ()  # of the image that live runs
+    record: Mapping[str, Any] = field(default_factory=dict)
+    swap: Swap | None = None  # an interrupted recreation
+    free: tuple[Directory | File, ...] = ()  # see _files.py; those that differ from the disk
+    bound: tuple[File, ...] = ()
+    leftovers: tuple[str, ...] = ()  # paths that nothing declares any more
+    volumes: Mapping[str, Volume] = field(default_factory=dict)  # that exist, by name
+    unprepared: tuple[str, ...] = ()  # volumes whose root has to be given to the box uid
+    port_problem: str | None = None
+    attached: bool = False  # somebody looks at its terminal
+    predict: bool = False  # check mode: an image may yet come
+
+
+@dataclass(frozen=True)
+class BoxPlan:
+    """What to do for one box. ``before`` and ``after`` hold only what differs."""
+
+    name: str
+    container: str
+    actions: tuple[Action, ...]
+    drift: tuple[Drift, ...] = ()
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    before: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def status(live: Mapping[str, Any] | None) -> str:
+    """State of a container as the engine names it; ``absent`` without one."""
+    return str(live["State"]["Status"]) if live else "absent"
+
+
+def check_owner(name_key: str, live: Mapping[str, Any] | None, instance: str, box: str, state_dir: str) -> None:
+    """Raise ``ForeignBoxError`` if the container of that name is not this box of this state directory.
+
+    ``name_key`` is the path of the declaration's name, for the message.
+    """
+    if live is None:
+        return
+    container = str(live["Name"]).lstrip("/")
+    found = live["Config"].get("Labels") or {}
+    if found.get(_naming.LABEL_MANAGED) != "true":
+        raise ForeignBoxError(
+            f"{name_key}: container {container} exists and was not made by Agentbox", "Choose another name or instance"
+        )
+    if (found.get(_naming.LABEL_INSTANCE), found.get(_naming.LABEL_BOX)) != (instance, box):
+        raise ForeignBoxError(
+            f"{name_key}: container {container} is box {found.get(_naming.LABEL_BOX)} of instance "
+            f"{found.get(_naming.LABEL_INSTANCE)}",
+            "Choose another name or instance",
+        )
+    if found.get(_naming.LABEL_STATE_DIR) != state_dir:
+        raise ForeignBoxError(
+            f"{name_key}: container {container} is another user's box: its state is kept in "
+            f"{found.get(_naming.LABEL_STATE_DIR)}, this run's is {state_dir}",
+            "Choose another name or instance, or run as that user",
+        )
+
+
+def _check_workspace(box: Box, live: Mapping[str, Any] | None) -> None:
+    """A box of that name for another workspace is most likely another box: never replaced unasked."""
+    if live is None or box.spec.recreate != "never":
+        return
+    other = (live["Config"].get("Labels") or {}).get(_naming.LABEL_WORKSPACE)
+    if other != box.workspace:
+        raise ForeignBoxError(
+            f"{box.spec.path}.workspace: the box named {box.spec.name} works in {other}, not in {box.workspace}",
+            "Choose another name, or remove that box first",
+        )
+
+
+def plan_box(box: Box, situation: Situation) -> BoxPlan:
+    """Plan for a box that shall exist, started or stopped."""
+    live = situation.live
+    check_owner(f"{box.spec.path}.name", live, box.setting.instance, box.spec.name, box.setting.state_dir)
+    _check_workspace(box, live)
+    if status(live) == "removing":
+        raise AgentboxError(f"container {box.container} is being removed", "Try again in a moment")
+    payload = create_payload(box, situation.image.context if situation.image else "")
+    drift = find_drift(box, situation, payload) if live and status(live) != "dead" else []
+    recreate = bool(drift) and may_recreate(box, situation)
+    made_anew = recreate or live is None or status(live) == "dead"
+    if made_anew:
+        _check_creatable(box, situation)
+    wants_port = made_anew or status(live) not in RUNNING_STATES
+    if box.spec.state == "started" and wants_port and situation.port_problem:
+        raise DeclarationError(
+            f"{box.spec.path}.publish: {situation.port_problem}", "Free the port or set publish: to another"
+        )
+    actions = [
+        *_recovery(situation),
+        *_preparation(box, situation, with_bound=not drift),
+        *_container_actions(box, situation, recreate=recreate),
+    ]
+    before, after = _difference(box, situation, actions, drift if recreate else [])
+    return BoxPlan(
+        name=box.spec.name,
+        container=box.container,
+        actions=tuple(actions),
+        drift=() if recreate else tuple(drift),
+        payload=payload,
+        before=before,
+        after=after,
+        warnings=tuple(_warnings(box, situation, [] if recreate else drift)),
+    )
+
+
+def find_drift(box: Box, situation: Situation, payload: Mapping[str, Any]) -> list[Drift]:
+    """Differences of the live container that only a new one can put right."""
+    if situation.live is None:
+        return []
+    recorded = {"declared": box.spec.canonical(), "live": situation.record.get("spec") or {}}
+    return _drift.compare(payload, situation.live, situation.image_environment, recorded)
+
+
+def may_recreate(box: Box, situation: Situation) -> bool:
+    """Whether the declaration allows to make a differing box anew now."""
+    if box.spec.recreate == "drift":
+        return not situation.attached
+    return box.spec.recreate == "always"
+
+
+def _check_creatable(box: Box, situation: Situation) -> None:
+    image = situation.image
+    if image is None:
+        if situation.predict:
+            return
+        raise DeclarationError(
+            f"{box.spec.path}.image: the engine holds no image {box.spec.image}",
+            "Build it with role image or agentbox up",
+        )
+    for index, agent in enumerate(box.spec.agents):
+        if agent not in image.agents:
+            raise DeclarationError(
+                f"{box.spec.path}.agents[{index}]: image {image.reference} does not hold {agent} "
+                f"(it holds {', '.join(sorted(image.agents)) or 'none'})",
+                "Add it to agentbox_agents and build the image again",
+            )
+    for name in volumes(box):
+        volume = situation.volumes.get(name)
+        if volume and volume.uid != str(box.uid):
+            owner = f"uid {volume.uid}" if volume.uid else "somebody else"
+            raise DeclarationError(
+                f"{box.spec.path}.uid: volume {name} belongs to {owner}, the box would run as uid {box.uid}",
+                f"Set uid: {volume.uid or 'auto'}, or remove the box with its volumes first",
+            )
+
+
+def _recovery(situation: Situation) -> Iterator[Action]:
+    if situation.swap:
+        yield Action(FINISH_SWAP, situation.swap.describe(), situation.swap)
+
+
+def _preparation(box: Box, situation: Situation, *, with_bound: bool) -> Iterator[Action]:
+    if box.workspace_missing:
+        yield Action(MAKE_WORKSPACE, box.workspace, Directory(box.workspace, 0o755, box.uid))
+    if box.acl_uids:
+        uids = ", ".join(str(uid) for uid in box.acl_uids)
+        yield Action(SET_ACL, f"{box.workspace} for uid {uids}", (box.workspace, box.acl_uids))
+    for item in situation.free + (situation.bound if with_bound else ()):
+        yield Action(MAKE_DIRECTORY if isinstance(item, Directory) else WRITE_FILE, item.path, item)
+    for path in situation.leftovers:
+        yield Action(REMOVE_PATH, path, path)
+
+
+def _container_actions(box: Box, situation: Situation, *, recreate: bool) -> Iterator[Action]:
+    name, started = box.container, box.spec.state == "started"
+    live, state = situation.live, status(situation.live)
+    if recreate and live:
+        yield Action(RECREATE, name, Replacement(live, situation.bound, situation.unprepared))
+        return
+    if state == "dead":
+        yield Action(REMOVE, name)
+        state = "absent"
+    if state == "absent":
+        yield Action(CREATE, name, situation.unprepared)
+    if started and state == "paused":
+        yield Action(UNPAUSE, name)
+    elif started and state not in RUNNING_STATES:
+        yield Action(START, name)
+    elif not started and state in RUNNING_STATES:
+        yield Action(STOP, name)
+
+
+def _difference(
+    box: Box, situation: Situation, actions: Iterable[Action], repaired: Iterable[Drift]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    kinds = {action.kind for action in actions}
+    if kinds & {CREATE, START, STOP, UNPAUSE, REMOVE}:
+        before["state"], after["state"] = status(situation.live), box.spec.state
+    if CREATE in kinds:
+        after.update(_summary(box))
+    for drift in repaired:
+        before[drift.path], after[drift.path] = drift.live, drift.declared
+    for action in actions:
+        if action.kind == SET_ACL:
+            before["workspace_acl"] = None
+            after["workspace_acl"] = [f"user:{uid}:rwX, also as default" for uid in box.acl_uids]
+        elif action.kind in (MAKE_WORKSPACE, MAKE_DIRECTORY, WRITE_FILE):
+            before[action.detail], after[action.detail] = None, _described(action.subject)
+        elif action.kind == REMOVE_PATH:
+            before[action.detail], after[action.detail] = "present", None
+    return before, after
+
+
+def _summary(box: Box) -> dict[str, Any]:
+    return {
+        "container": box.container,
+        "image": box.spec.image,
+        "uid": box.uid,
+        "workspace": box.workspace,
+        "memory": human_size(box.memory),
+        "cpus": box.cpus,
+        "publish": str(box.spec.publish) if box.spec.publish else "none",
+        "network": box.network,
+    }
+
+
+def _described(item: Directory | File) -> str:
+    kind = "directory" if isinstance(item, Directory) else "file"
+    owner = "" if item.uid is None else f", uid {item.uid}"
+    return f"{kind}, mode {item.mode:04o}{owner}"
+
+
+def _warnings(box: Box, situation: Situation, drift: Iterable[Drift]) -> Iterator[str]:
+    found = ", ".join(item.path for item in drift)
+    if found:
+        reason = " while somebody is attached" if situation.attached and box.spec.recreate == "drift" else ""
+        kept = f"it is kept{reason} (recreate: {box.spec.recreate})"
+        yield f"box {box.spec.name} differs from its declaration in {found}; {kept}"
+    live = situation.live
+    if status(live) == "restarting" and live:
+        yield f"box {box.spec.name} ends again and again, last with exit code {live['State'].get('ExitCode')}"
+    if box.acl_uids and live and status(live) in RUNNING_STATES:
+        yield f"box {box.spec.name}: the workspace's access control list changes while the box runs"
+
+
+def plan_absent(
+    instance: str,
+    state_dir: str,
+    name: str,
+    live: Mapping[str, Any] | None,
+    *,
+    swap: Swap | None,
+    helpers: Iterable[str],
+    paths: Iterable[str],
+    volume_names: Iterable[str],
+) -> BoxPlan:
+    """Plan for a box that shall not exist. ``helpers``, ``paths`` and ``volume_names`` exist and go with it."""
+    container = _naming.container_name(instance, name)
+    check_owner(f"box {name}", live, instance, name, state_dir)
+    actions = [*_recovery(Situation(live, swap=swap))]
+    if live:
+        actions += [Action(STOP, container)] if status(live) in RUNNING_STATES else []
+        actions.append(Action(REMOVE, container))
+    actions += [Action(REMOVE, helper) for helper in helpers]
+    actions += [Action(REMOVE_VOLUME, volume, volume) for volume in volume_names]
+    actions += [Action(REMOVE_PATH, path, path) for path in paths]
+    before = {action.detail: "present" for action in actions if action.kind in (REMOVE_VOLUME, REMOVE_PATH)}
+    after: dict[str, Any] = dict.fromkeys(before)
+    if live:
+        before["state"], after["state"] = status(live), "absent"
+    return BoxPlan(name, container, tuple(actions), before=before, after=after)

@@ -1,0 +1,264 @@
+"""The declaration of boxes: validation, canonical form and digest, from the table in ``_options.py``.
+
+Pure. ``parse_boxes()`` takes what the inventory says and returns ``BoxSpec`` objects, or raises one
+``DeclarationError`` that lists every problem with the path of its key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from . import _values as values
+from ._errors import DeclarationError
+from ._naming import DEFAULT_BOX, PAGE_PORT, container_name, home_volume, image_tag
+from ._options import OPTIONS
+from ._values import InvalidValueError, Mount, Publish
+
+SCHEMA = 1
+
+# Inside a box: what Agentbox mounts or the kernel provides. A declared mount must not cover any of it.
+RESERVED_TARGETS = (
+    "/",
+    "/agentbox",
+    "/dev",
+    "/etc",
+    "/etc/passwd",
+    "/home/agent",
+    "/proc",
+    "/run/agentbox",
+    "/sys",
+    "/tmp",  # noqa: S108 - a path in the box
+)
+_RESERVED_VARIABLES = ("HOME",)
+# Options that rule what a run does and not what the box is; they are no part of the digest.
+_NOT_HASHED = ("state", "recreate", "workspace_access", "name")
+_BY_NAME = {option.name: option for option in OPTIONS}
+
+
+@dataclass(frozen=True)
+class BoxSpec:
+    """One declared box in canonical form. Sizes in bytes; ``uid`` is None for auto, ``lead`` None for none."""
+
+    path: str  # of the declaration, e.g. boxes[1]
+    name: str
+    state: str
+    workspace: str | None
+    workspace_target: str
+    lead: str | None
+    agents: tuple[str, ...]
+    permission_mode: str
+    yolo: bool
+    uid: int | None
+    workspace_access: str
+    memory: int
+    cpus: float
+    pids: int
+    shm_size: int
+    tmp_size: int
+    publish: Publish | None
+    network: str
+    env: Mapping[str, str]
+    secrets: tuple[str, ...]
+    mounts: tuple[Mount, ...]
+    volumes: tuple[Mount, ...]
+    gpus: str
+    runtime: str
+    read_only: bool
+    seccomp: str
+    credentials: str
+    recreate: str
+    image: str
+
+    def canonical(self) -> dict[str, Any]:
+        """What the digest is made of: plain JSON values, the same for every spelling of one declaration."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return {key: plain[key] for key in sorted(plain) if key != "path" and key not in _NOT_HASHED}
+
+
+def digest(canonical: Mapping[str, Any], image_context: str) -> str:
+    """Value of label ``agentbox.spec``: sha256 of a canonical declaration and the image's context digest."""
+    text = json.dumps({"schema": SCHEMA, "box": canonical, "image": image_context}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def parse_boxes(
+    raw: object,
+    *,
+    instance: str,
+    manifests: Mapping[str, Any],
+    secrets: Mapping[str, Iterable[str]] | None = None,
+) -> list[BoxSpec]:
+    """Validate a list of declarations.
+
+    ``secrets`` holds per box the names that a value exists for (the values themselves are of no concern here).
+    None, an empty string and an empty list all mean: no boxes.
+    """
+    known_secrets = {box: tuple(names) for box, names in (secrets or {}).items()}
+    problems: list[str] = []
+    boxes: list[BoxSpec] = []
+    for index, item in enumerate(_declarations(raw)):
+        path = f"boxes[{index}]"
+        found = _parse_box(path, item, instance, manifests, known_secrets)
+        if isinstance(found, BoxSpec):
+            boxes.append(found)
+        else:
+            problems += found
+    problems += _collisions(boxes, instance)
+    problems += _orphaned_secrets(known_secrets, raw)
+    if problems:
+        raise DeclarationError("; ".join(problems))
+    return boxes
+
+
+def _declarations(raw: object) -> Sequence[object]:
+    if raw is None or raw == "":
+        return ()
+    if not isinstance(raw, Sequence) or isinstance(raw, str):
+        raise DeclarationError(f"boxes: must be a list of boxes, not {values.described(raw)}")
+    return raw
+
+
+def _parse_box(
+    path: str, item: object, instance: str, manifests: Mapping[str, Any], secrets: Mapping[str, tuple[str, ...]]
+) -> BoxSpec | list[str]:
+    if not isinstance(item, Mapping):
+        return [f"{path}: must be a mapping, not {values.described(item)}"]
+    parsed, problems = _parse_options(path, item)
+    if problems:
+        return problems
+    given = secrets.get(parsed["name"], ())
+    missing = [name for name in parsed["secrets"] if name not in given]
+    problems += [f"{path}.secrets.{name}: no value is given for it" for name in missing]
+    try:
+        parsed["secrets"] = values.variable_names([*parsed["secrets"], *given])
+    except InvalidValueError as error:
+        problems.append(f"{path}.secrets: {error.message}")
+    spec = BoxSpec(path=path, **_with_derived_defaults(parsed, instance))
+    return problems + _contradictions(spec, item, manifests) or spec
+
+
+def _parse_options(path: str, item: Mapping[Any, Any]) -> tuple[dict[str, Any], list[str]]:
+    parsed: dict[str, Any] = {}
+    problems = [_unknown(path, str(key)) for key in item if key not in _BY_NAME]
+    for option in OPTIONS:
+        if option.required and option.name not in item:
+            problems.append(f"{path}.{option.name}: is missing")
+            continue
+        try:
+            parsed[option.name] = option.parse(item.get(option.name, option.default))
+        except InvalidValueError as error:
+            problems.append(f"{path}.{option.name}{error.key}: {error.message}")
+    return parsed, problems
+
+
+def _unknown(path: str, key: str) -> str:
+    near = difflib.get_close_matches(key, _BY_NAME, n=1)
+    return f"{path}.{key}: unknown key" + (f", did you mean {near[0]}?" if near else "")
+
+
+def _with_derived_defaults(parsed: Mapping[str, Any], instance: str) -> dict[str, Any]:
+    publish = parsed["publish"]
+    if publish is None and parsed["name"] == DEFAULT_BOX and parsed["network"] != "none":
+        publish = Publish("127.0.0.1", PAGE_PORT)
+    return {
+        **parsed,
+        "lead": None if parsed["lead"] == "none" else parsed["lead"],
+        "publish": None if publish == "none" else publish,
+        "image": parsed["image"] or image_tag(instance),
+    }
+
+
+def _contradictions(spec: BoxSpec, item: Mapping[str, Any], manifests: Mapping[str, Any]) -> list[str]:
+    """Values that are fine alone and not together. An absent box needs nothing but its name."""
+    if spec.state == "absent":
+        return []
+    problems = _agent_problems(spec, item, manifests)
+    if spec.publish and spec.network == "none":
+        problems.append("publish: nothing can be published with network none")
+    problems += [f"env.{name}: is set by Agentbox" for name in spec.env if name in _RESERVED_VARIABLES]
+    problems += [f"secrets.{name}: stands in env too" for name in spec.secrets if name in spec.env]
+    problems += _target_problems(spec)
+    return [f"{spec.path}.{problem}" for problem in problems]
+
+
+def _agent_problems(spec: BoxSpec, item: Mapping[str, Any], manifests: Mapping[str, Any]) -> list[str]:
+    known = ", ".join(sorted(manifests)) or "none"
+    problems = [
+        f"agents[{index}]: there is no manifest of '{agent}' (known: {known})"
+        for index, agent in enumerate(spec.agents)
+        if agent not in manifests
+    ]
+    variables = _credential_variables(spec, manifests)
+    problems += [f"env.{name}: is a credential, move it to secrets" for name in spec.env if name in variables]
+    if spec.credentials == "none":
+        problems += [f"secrets.{name}: contradicts credentials none" for name in spec.secrets if name in variables]
+    if spec.lead is None:
+        return problems + (["yolo: there is no lead"] if spec.yolo else [])
+    if spec.lead not in manifests:
+        return [*problems, f"lead: there is no manifest of '{spec.lead}' (known: {known})"]
+    if spec.lead not in spec.agents:
+        problems.append(f"lead: '{spec.lead}' is not among agents ({', '.join(spec.agents) or 'empty'})")
+    return problems + _launch_problems(spec, item, manifests[spec.lead].get("launch") or {})
+
+
+def _launch_problems(spec: BoxSpec, item: Mapping[str, Any], launch: Mapping[str, Any]) -> list[str]:
+    problems = []
+    modes = launch.get("permission_modes") or []
+    if spec.permission_mode not in modes and (modes or "permission_mode" in item):
+        problems.append(
+            f"permission_mode: {spec.lead} has no mode '{spec.permission_mode}' (it has {', '.join(modes) or 'none'})"
+        )
+    if spec.yolo and not launch.get("yolo"):
+        problems.append(f"yolo: {spec.lead} has no such mode")
+    return problems
+
+
+def _credential_variables(spec: BoxSpec, manifests: Mapping[str, Any]) -> set[str]:
+    return {
+        name
+        for agent in spec.agents
+        for name in ((manifests.get(agent) or {}).get("credentials") or {}).get("variables") or []
+    }
+
+
+def _target_problems(spec: BoxSpec) -> list[str]:
+    """A declared mount may not cover what Agentbox mounts, the workspace, or another declared mount."""
+    workspace = spec.workspace if spec.workspace_target == "mirror" else spec.workspace_target
+    taken = {*RESERVED_TARGETS, workspace}
+    problems = []
+    for key, group in (("mounts", spec.mounts), ("volumes", spec.volumes)):
+        for mount in group:
+            if mount.target in taken or mount.target.startswith(("/agentbox/", "/proc/", "/sys/", "/dev/")):
+                problems.append(f"{key}: target {mount.target} is taken")
+            taken.add(mount.target)
+    return problems
+
+
+def _collisions(boxes: Sequence[BoxSpec], instance: str) -> list[str]:
+    """Names, containers, HOME volumes and ports that two declarations would share."""
+    problems: list[str] = []
+    owners: dict[str, BoxSpec] = {}
+    for spec in boxes:
+        claims = [
+            ("name", f"the name '{spec.name}'"),
+            ("name", f"the container's name '{container_name(instance, spec.name)}'"),
+            ("name", f"the volume's name '{home_volume(instance, spec.name)}'"),
+        ]
+        if spec.publish and spec.state != "absent":
+            claims.append(("publish", f"the published port {spec.publish}"))
+        for key, claim in claims:
+            other = owners.setdefault(claim, spec)
+            if other is not spec:
+                problems.append(f"{spec.path}.{key}: {claim} is that of {other.path} too")
+                break
+    return problems
+
+
+def _orphaned_secrets(secrets: Mapping[str, tuple[str, ...]], raw: object) -> list[str]:
+    declared = {str(item.get("name")) for item in _declarations(raw) if isinstance(item, Mapping)}
+    return [f"secrets.{box}: there is no box of that name" for box in sorted(secrets) if box not in declared]

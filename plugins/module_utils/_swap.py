@@ -1,0 +1,198 @@
+"""Making a box anew without ever losing it: the journal of a recreation, and how the next run takes it up.
+
+The old container is set aside under another name, the new one started, and only when that works the old one goes.
+Until the journal says ``committed`` everything is put back; from then on the rest is finished.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ._engine import Engine
+from ._errors import AgentboxError, EngineError
+from ._naming import LABEL_INSTANCE, LABEL_MANAGED, BoxPaths
+from ._payload import STOP_SECONDS
+from ._progress import Report
+from ._state import File, json_file, read_file, read_json, remove_file, write_file
+
+ASIDE = ".old"  # no box name holds a dot, so no box can ever want this name
+STABLE_SECONDS = 3.0  # a container without a health check has to run that long
+HEALTH_SECONDS = 40.0  # how long the first verdict of a health check is awaited
+_POLL = 0.5
+
+
+@dataclass(frozen=True)
+class Swap:
+    """One recreation. ``previous`` holds the files that described the old container, by path."""
+
+    container: str
+    old: str  # id of the container that is replaced
+    was_running: bool
+    previous: Mapping[str, str]
+    committed: bool = False
+
+    def describe(self) -> str:
+        return f"{'finish' if self.committed else 'take back'} the interrupted recreation of {self.container}"
+
+
+def journal_path(paths: BoxPaths) -> str:
+    return f"{paths.directory}/swap.json"
+
+
+def pending(paths: BoxPaths) -> Swap | None:
+    """The recreation that an earlier run did not get through with."""
+    found = read_json(journal_path(paths))
+    try:
+        return Swap(**found) if found else None
+    except TypeError:
+        return None
+
+
+def live_container(engine: Engine, name: str, swap: Swap | None) -> dict[str, Any] | None:
+    """The container that counts as the box: with an unfinished recreation the old one, whatever its name is now."""
+    if swap and not swap.committed:
+        old = engine.inspect_container(swap.old)
+        if old:
+            return old
+    return engine.inspect_container(name)
+
+
+def recreate(
+    engine: Engine,
+    paths: BoxPaths,
+    live: Mapping[str, Any],
+    files: tuple[File, ...],
+    create: Callable[[], str],
+    *,
+    start: bool,
+    report: Report,
+) -> None:
+    """Replace ``live`` by what ``create`` makes (it returns the new id); ``files`` describe the new container."""
+    container = str(live["Name"]).lstrip("/")
+    previous = {file.path: (read_file(file.path) or b"").decode() for file in files}
+    swap = Swap(container, live["Id"], bool(live["State"].get("Running")), previous)
+    _write(paths, swap)
+    try:
+        _replace(engine, swap, files, create, start=start, report=report)
+    except AgentboxError as error:
+        report(f"{container}: putting the old container back")
+        take_back(engine, paths, swap)
+        raise EngineError(f"{error.message}; the old container is back", error.hint) from error
+    committed = replace(swap, committed=True)
+    _write(paths, committed)
+    finish(engine, paths, committed)
+
+
+def _replace(
+    engine: Engine, swap: Swap, files: tuple[File, ...], create: Callable[[], str], *, start: bool, report: Report
+) -> None:
+    report(f"{swap.container}: setting the old container aside; what runs in its panes ends")
+    with engine.doing(f"set container {swap.container} aside"):
+        engine.client.rename(swap.old, f"{swap.container}{ASIDE}")
+        engine.client.stop(swap.old, timeout=STOP_SECONDS)
+    for file in files:
+        write_file(file)
+    new = create()
+    if start:
+        with engine.doing(f"start container {swap.container}"):
+            engine.client.start(new)
+        report(f"{swap.container}: waiting until the new container works")
+        wait_until_works(engine, new, swap.container)
+
+
+def wait_until_works(engine: Engine, container: str, name: str) -> None:
+    """Wait until a started container is healthy, or runs on although its health check says nothing in time."""
+    begin = time.monotonic()
+    while True:
+        found = engine.inspect_container(container)
+        if not found or not found["State"]["Running"] or found.get("RestartCount"):
+            raise EngineError(
+                f"container {name} does not stay up: {explain_exit(found)}{last_lines(engine, container)}"
+            )
+        health = (found["State"].get("Health") or {}).get("Status", "none")
+        seconds = time.monotonic() - begin
+        if health == "healthy" or (health in ("none", "") and seconds >= STABLE_SECONDS):
+            return
+        if health == "unhealthy":
+            raise EngineError(f"container {name} is unhealthy{last_lines(engine, container)}")
+        if seconds >= HEALTH_SECONDS:
+            return
+        time.sleep(_POLL)
+
+
+def explain_exit(found: Mapping[str, Any] | None) -> str:
+    """Why a container ended, in words; 137 is told apart into out of memory and killed."""
+    if not found:
+        return "it is gone"
+    state = found["State"]
+    code = int(state.get("ExitCode") or 0)
+    if state.get("OOMKilled"):
+        return f"out of memory (exit code {code})"
+    if state.get("Error"):
+        return f"{state['Error']} (exit code {code})"
+    killed = 128
+    return f"killed by signal {code - killed} (exit code {code})" if code > killed else f"exit code {code}"
+
+
+def last_lines(engine: Engine, container: str) -> str:
+    """The end of a container's output, for an error message; empty when there is none."""
+    with engine.doing("read a container's output"):
+        output = engine.client.logs(container, tail=5, stdout=True, stderr=True)
+    text = bytes(output).decode(errors="replace").strip()
+    return f"; its last output: {text}" if text else ""
+
+
+def resume(engine: Engine, paths: BoxPaths, swap: Swap) -> None:
+    """End an interrupted recreation one way or the other."""
+    if swap.committed:
+        finish(engine, paths, swap)
+    else:
+        take_back(engine, paths, swap)
+
+
+def finish(engine: Engine, paths: BoxPaths, swap: Swap) -> None:
+    """Remove the old container; the new one works."""
+    _remove(engine, swap.old)
+    remove_file(journal_path(paths))
+
+
+def take_back(engine: Engine, paths: BoxPaths, swap: Swap) -> None:
+    """Put the old container and its files back in place. Each step may have been done already."""
+    old = engine.inspect_container(swap.old)
+    if old:
+        _remove_successor(engine, swap, old)
+        for path, content in swap.previous.items():
+            if content:
+                write_file(File(path, content.encode(), _mode(path)))
+        with engine.doing(f"put container {swap.container} back"):
+            if old["Name"] != f"/{swap.container}":
+                engine.client.rename(swap.old, swap.container)
+            if swap.was_running:
+                engine.client.start(swap.old)
+    remove_file(journal_path(paths))
+
+
+def _remove_successor(engine: Engine, swap: Swap, old: Mapping[str, Any]) -> None:
+    successor = engine.inspect_container(swap.container)
+    if not successor or successor["Id"] == swap.old:
+        return
+    labels, ours = (container["Config"].get("Labels") or {} for container in (successor, old))
+    if labels.get(LABEL_MANAGED) == "true" and labels.get(LABEL_INSTANCE) == ours.get(LABEL_INSTANCE):
+        _remove(engine, successor["Id"])
+
+
+def _remove(engine: Engine, container: str) -> None:
+    if engine.inspect_container(container):
+        with engine.doing(f"remove container {container}"):
+            engine.client.remove_container(container, force=True)
+
+
+def _write(paths: BoxPaths, swap: Swap) -> None:
+    write_file(json_file(journal_path(paths), asdict(swap), 0o600))
+
+
+def _mode(path: str) -> int:
+    return 0o600 if path.endswith("record.json") else 0o644
