@@ -1,4 +1,4 @@
-"""Filters that part the secrets of box declarations from the rest.
+"""Filters over lists of box declarations: parting secrets from the rest, and wanting another state.
 
 A declaration is one document for its author; the module gets the secrets in an option of their own, which
 Ansible hides from every output. No message of these filters holds a value.
@@ -42,6 +42,11 @@ def only_secrets(boxes: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
+def with_state(boxes: Any, state: str) -> list[Any]:
+    """The declarations with another ``state``; what is no declaration stays for the module to name."""
+    return [{**box, "state": state} if isinstance(box, Mapping) else box for box in _listed(boxes)]
+
+
 def _without_secrets(box: Any) -> Any:
     if not isinstance(box, Mapping):
         return box
@@ -74,4 +79,4 @@ class FilterModule:
     """Ansible's entry point."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"only_secrets": only_secrets, "without_secrets": without_secrets}
+        return {"only_secrets": only_secrets, "with_state": with_state, "without_secrets": without_secrets}

@@ -6,6 +6,7 @@ its bridge.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -83,6 +84,19 @@ def mounted(kind: str, target: Path, *, options: str = "") -> Iterator[Path]:
         yield target
     finally:
         subprocess.run(["umount", "--lazy", str(target)], check=True)
+
+
+def fill(directory: Path) -> Path:
+    """Use up the space below ``directory``; returns the file that holds it."""
+    filler = directory / "filler"
+    with filler.open("wb", buffering=0) as stream:
+        try:
+            while True:
+                stream.write(bytes(4096))
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+    return filler
 
 
 def files_below(*roots: Path) -> dict[str, tuple[str, int, int, int, str]]:

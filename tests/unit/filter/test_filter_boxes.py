@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.agentbox.fleet.plugins.filter.boxes import only_secrets, without_secrets
+from ansible_collections.agentbox.fleet.plugins.filter.boxes import only_secrets, with_state, without_secrets
 
 VALUE = "value-that-must-not-be-shown"
 
@@ -62,3 +62,16 @@ def test_wrong_secrets_are_refused_by_path_without_their_value(boxes: Any, messa
     with pytest.raises(AnsibleFilterError, match=message) as raised:
         only_secrets(boxes)
     assert VALUE not in str(raised.value)
+
+
+def test_another_state_keeps_the_rest_of_the_declaration() -> None:
+    box = {"name": "one", "state": "started", "secrets": {"TOKEN": VALUE}}
+    boxes = [box, {"name": "two"}, "text"]
+
+    assert with_state(boxes, "absent") == [
+        {"name": "one", "state": "absent", "secrets": {"TOKEN": VALUE}},
+        {"name": "two", "state": "absent"},
+        "text",
+    ]
+    assert with_state(None, "stopped") == []
+    assert box["state"] == "started", "the input was changed"

@@ -1,0 +1,92 @@
+"""A place for boxes in tests: an instance with its state directory and workspaces, and how to converge it."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agentbox._shared import _naming
+from tests.integration import engines, runs
+
+FILES = ("entry.sh", "attach.sh", "tmux.conf")
+UID = 12345  # owner of the workspaces; no user of any machine
+
+
+@functools.cache
+def files() -> dict[str, str]:
+    """The module's option ``files``, as the role renders it."""
+    return {name: (runs.REPOSITORY / "templates/box" / name).read_text(encoding="utf-8") for name in FILES}
+
+
+@functools.cache
+def manifests() -> dict[str, Any]:
+    """The agents of the test images, by name."""
+    sources = ("agents/claude.yml", "tests/doubles/manifests/standin.yml")
+    loaded = [yaml.safe_load((runs.REPOSITORY / source).read_text(encoding="utf-8")) for source in sources]
+    return {manifest["name"]: manifest for manifest in loaded}
+
+
+@dataclass(frozen=True)
+class Site:
+    """One instance. ``directory`` holds its state root and workspaces."""
+
+    instance: str
+    directory: Path
+
+    @property
+    def state_root(self) -> Path:
+        return self.directory / "state"
+
+    @property
+    def state(self) -> Path:
+        return Path(_naming.state_dir(str(self.state_root), self.instance))
+
+    def paths(self, box: str) -> _naming.BoxPaths:
+        return _naming.BoxPaths(str(self.state), box)
+
+    def container(self, box: str) -> str:
+        return _naming.container_name(self.instance, box)
+
+    def workspace(self, name: str, uid: int = UID) -> Path:
+        """A workspace owned by ``uid``, made if it is missing."""
+        path = self.directory / "work" / name
+        if not path.exists():
+            path.mkdir(parents=True)
+            os.chown(path, uid, uid)
+        return path
+
+    def box(self, name: str, **declared: Any) -> dict[str, Any]:
+        """A declaration that the stand-in's image fulfils; a workspace of the box's name unless one is declared."""
+        return {
+            "name": name,
+            "image": engines.IMAGE,
+            "lead": "standin",
+            "agents": ["standin"],
+            "memory": "512m",
+            "cpus": 1,
+            "publish": "none",
+            **({} if "workspace" in declared else {"workspace": str(self.workspace(name))}),
+            **declared,
+        }
+
+    def task(self, *boxes: Any, keywords: Mapping[str, Any] | None = None, **options: Any) -> runs.Task:
+        """A task that converges ``boxes``; ``options`` are more options of the module."""
+        args = {
+            "instance": self.instance,
+            "state_root": str(self.state_root),
+            "manifests": manifests(),
+            "files": files(),
+            "boxes": list(boxes),
+            **options,
+        }
+        return runs.module_task("box", args, **(keywords or {}))
+
+    def converge(self, *boxes: Any, check: bool = False, **options: Any) -> runs.Result:
+        """The result of converging ``boxes`` once."""
+        return runs.play([self.task(*boxes, **options)], check=check, diff=True).results[0]
