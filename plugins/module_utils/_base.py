@@ -1,0 +1,208 @@
+"""The base image: chosen once, then kept; pulled where there is a registry, made from Debian packages where not."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import _lines
+from ._engine import Engine
+from ._errors import AgentboxError, DeclarationError
+from ._naming import LABEL_MANAGED
+from ._progress import Report
+from ._sources import AptSource, without_login
+
+SOURCES = ("auto", "registry", "debootstrap")
+PULL_SILENCE = 30.0  # seconds without a word from the registry after which a pull is given up
+FAILURE_LINES = 30
+_DEBIAN = re.compile(r"^(?:[a-z0-9.:-]+/)*debian:(?P<suite>[a-z]+)(?:-slim)?$")
+# What no box reads: package archives and lists, documentation, translations.
+_LEFT_OUT = (
+    "./var/cache/apt/archives/*.deb",
+    "./var/cache/apt/*.bin",
+    "./var/lib/apt/lists/*",
+    "./var/log/*.log",
+    "./usr/share/doc/*",
+    "./usr/share/man/*",
+    "./usr/share/info/*",
+    "./usr/share/locale/*",
+)
+
+
+class BaseError(AgentboxError):
+    """No base image could be had."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """A base image. ``wanted`` is what was asked for, ``reference`` the tag that stands for it in the engine."""
+
+    wanted: str
+    source: str  # "registry" or "debootstrap"
+    reference: str
+
+
+def suite_of(reference: str) -> str | None:
+    """Debian's code name in a reference like ``debian:bookworm-slim``, None for any other image."""
+    found = _DEBIAN.match(reference)
+    return found["suite"] if found else None
+
+
+def debootstrapped(suite: str) -> str:
+    """The tag of a base made here; all instances of an engine share it."""
+    return f"agentbox-base:{suite}"
+
+
+def ways(wanted: str, source: str, recorded: Base | None, present: Collection[str]) -> list[Base]:
+    """The bases to try, best first; the first one that is present or can be had is taken.
+
+    A recorded base of the same wish stays as long as the engine has it and its source is still allowed. ``present``
+    are the references that the engine has.
+    """
+    suite = suite_of(wanted)
+    if source == "debootstrap" and not suite:
+        raise DeclarationError(f"base: {wanted} is no Debian image, debootstrap can't make it")
+    pulled = Base(wanted, "registry", wanted)
+    made = Base(wanted, "debootstrap", debootstrapped(suite)) if suite else None
+    allowed = [way for way in (pulled, made) if way and source in ("auto", way.source)]
+    sticky = [way for way in allowed if way == recorded and way.reference in present]
+    return [*sticky, *(way for way in allowed if way not in sticky)]
+
+
+def obtain(
+    engine: Engine, candidates: Iterable[Base], sources: Iterable[AptSource], report: Report
+) -> tuple[Base, str]:
+    """Have one of ``candidates`` in the engine; it and its image ID.
+
+    Raises ``BaseError`` with what went wrong on every way.
+    """
+    failures = []
+    mirror = _mirror(sources)
+    for way in candidates:
+        try:
+            if engine.inspect_image(way.reference) is None:
+                _fetch(engine, way, mirror, report)
+        except AgentboxError as error:
+            report(f"base: {error}")
+            failures.append(str(error))
+            continue
+        return way, _image_id(engine, way.reference)
+    raise BaseError("no base image: " + "; ".join(failures), "Load one into the engine, or set base to one it has")
+
+
+def _fetch(engine: Engine, way: Base, mirror: str | None, report: Report) -> None:
+    if way.source == "registry":
+        _pull(engine, way.reference, report)
+    else:
+        _debootstrap(engine, way, mirror, report)
+
+
+def _image_id(engine: Engine, reference: str) -> str:
+    image = engine.inspect_image(reference)
+    if image is None:
+        raise BaseError(f"image {reference} vanished from the engine")
+    return str(image["Id"])
+
+
+def _pull(engine: Engine, reference: str, report: Report) -> None:
+    """Pull with a bound on silence instead of on time: a slow line may take long, a dead one may not."""
+    waited = 0.0
+
+    def observe(line: str) -> None:
+        nonlocal waited
+        waited = 0.0
+        report(f"base: {line}")
+
+    def idle() -> None:
+        nonlocal waited
+        waited += _lines.IDLE_SECONDS
+        report(f"base: waiting for the registry ({waited:.0f} s)")
+        if waited >= PULL_SILENCE:
+            raise BaseError(f"pull {reference}: the registry was silent for {waited:.0f} s")
+
+    report(f"base: pulling {reference}")
+    import docker.utils
+
+    repository, tag = docker.utils.parse_repository_tag(reference)
+    with engine.doing(f"pull {reference}"):
+        events = engine.client.pull(repository, tag=tag or "latest", stream=True, decode=True)
+        _lines.pump(_pull_lines(reference, events), observe, idle)
+
+
+def _pull_lines(reference: str, events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Milestones of a pull, one line each; the byte counts in between are too many to be useful."""
+    seen: set[str] = set()
+    for event in events:
+        if "error" in event:
+            raise BaseError(f"pull {reference}: {event['error']}")
+        line = " ".join(str(event[key]) for key in ("id", "status") if key in event)
+        if line not in seen:
+            seen.add(line)
+            yield line
+
+
+def _mirror(sources: Iterable[AptSource]) -> str | None:
+    """The first archive of the suite itself that needs no login, which would stand in debootstrap's arguments."""
+    for source in sources:
+        if source.suite.isalpha() and without_login(source.uri)[1] is None:
+            return source.uri
+    return None
+
+
+def _debootstrap(engine: Engine, way: Base, mirror: str | None, report: Report) -> None:
+    suite = suite_of(way.wanted)
+    program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if not program:
+        raise BaseError("debootstrap is not installed", "Install it, the image role does")
+    if os.geteuid() != 0:
+        raise BaseError("debootstrap needs root", "Run as root or through sudo")
+    if not mirror or not suite:
+        raise BaseError(f"no http(s) APT source of this host has {suite} without a login", "Add one to its APT sources")
+    # Not in /tmp, which is often mounted nodev; mounts made in it vanish with the namespace of debootstrap.
+    with tempfile.TemporaryDirectory(prefix="agentbox-base-", dir="/var/tmp") as directory:
+        root = str(Path(directory, "root"))
+        report(f"base: making Debian {suite} from the host's APT sources")
+        _run_debootstrap([program, "--variant=minbase", "--include=ca-certificates", suite, root, mirror], report)
+        report("base: importing into the engine")
+        _import(engine, root, way.reference)
+
+
+def _run_debootstrap(command: list[str], report: Report) -> None:
+    last: deque[str] = deque(maxlen=FAILURE_LINES)
+
+    def observe(line: str) -> None:
+        last.append(line)
+        report(f"base: {line.removeprefix('I: ')}")
+
+    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+    try:
+        status = _lines.run(
+            ["unshare", "--mount", *command], observe, lambda: report("base: debootstrap is working"), environ=environ
+        )
+    except OSError as error:
+        raise BaseError(f"cannot run debootstrap: {error}") from error
+    if status != 0:
+        lines = "\n".join(last)
+        raise BaseError(f"debootstrap failed with status {status}; last lines:\n{lines}", "Check the APT sources")
+
+
+def _import(engine: Engine, root: str, reference: str) -> None:
+    command = ["tar", "-C", root, "--numeric-owner", *(f"--exclude={path}" for path in _LEFT_OUT), "-c", "."]
+    repository, _, tag = reference.rpartition(":")
+    changes = ['CMD ["bash"]', f"LABEL {LABEL_MANAGED}=true"]
+    with (
+        engine.doing(f"import {reference}"),
+        subprocess.Popen(command, stdout=subprocess.PIPE) as tar,
+    ):
+        engine.client.import_image_from_stream(tar.stdout, repository=repository, tag=tag, changes=changes)
+    if tar.returncode != 0:
+        engine.client.remove_image(reference)
+        raise BaseError(f"packing the base failed, tar ended with status {tar.returncode}")

@@ -1,0 +1,319 @@
+#!/usr/bin/python
+"""Build the image of an instance, or remove it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: image
+short_description: Build the image that boxes are made from
+version_added: 0.1.0
+description:
+  - Builds an image from a Dockerfile and its files when it differs from what is there. What counts are contents, build
+    arguments, the base image, the host's certificates and package sources; a touched file builds nothing.
+  - The base image is chosen once and kept; it is pulled, or made from the host's own APT sources where there is no
+    registry.
+  - The new image is proven in a throwaway container before it gets the tag. A build or a proof that fails leaves the
+    previous image in use.
+  - BuildKit is used where a docker client with a working one is found, else the classic builder of the engine.
+extends_documentation_fragment:
+  - agentbox.fleet.engine
+  - agentbox.fleet.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - What a build would produce from a base image that is yet to be had can't be told before; the module then
+        predicts that it builds, without the digest.
+  diff_mode:
+    support: full
+  idempotent:
+    support: partial
+    details:
+      - With O(no_cache=true) it builds every time.
+options:
+  name:
+    description:
+      - Tag of the image. Without a version it gets C(latest).
+    type: str
+    required: true
+  state:
+    description:
+      - V(present) for an image that is what the options say.
+      - V(absent) removes it, if it was made for O(instance).
+    type: str
+    choices: [present, absent]
+    default: present
+  instance:
+    description: The instance that the image belongs to.
+    type: str
+    default: agentbox
+  dockerfile:
+    description:
+      - Content of the Dockerfile. Required with O(state=present).
+      - It has to start C(FROM ${BASE}), and has C(host/ca-bundle.crt) (the host's certificates) and C(host/apt.list)
+        (the host's APT sources for the base, may be empty) in its context.
+      - For each agent it gets the build argument C(VERSION_<NAME>). With a version C(latest) it needs a stage
+        C(latest-<name>) that leaves the number in C(/latest).
+    type: str
+  files:
+    description: The other files of the build context, path to text.
+    type: dict
+    default: {}
+  manifests:
+    description: Manifests of all known agents, name to manifest.
+    type: dict
+    default: {}
+  agents:
+    description: Names of the agents that the image has to hold.
+    type: list
+    elements: str
+    default: []
+  verify:
+    description: Commands that have to succeed in the image besides the version commands of the agents.
+    type: list
+    elements: list
+    default: []
+  base:
+    description: The base image.
+    type: str
+    default: debian:bookworm-slim
+  base_source:
+    description:
+      - Where the base image comes from when the engine does not have it.
+      - V(auto) tries the registry first, then debootstrap. Whatever it took the first time stays.
+    type: str
+    choices: [auto, registry, debootstrap]
+    default: auto
+  build_args:
+    description: Build arguments. They can be read from the image, so they must not be secret.
+    type: dict
+    default: {}
+  build_network:
+    description: Network of the build, for example V(host). Without it the engine's default.
+    type: str
+  no_cache:
+    description: Build even if nothing differs, without any cache, and ask for the latest versions anew.
+    type: bool
+    default: false
+  min_free:
+    description: What has to be free on the disk of the engine's data before a build starts, for example V(5g).
+    type: str
+    default: 5g
+  ca_file:
+    description:
+      - File with the certificates that the image shall trust, in PEM form. Only certificates are taken from it.
+      - Without it the file that E(SSL_CERT_FILE), E(REQUESTS_CA_BUNDLE) or E(CURL_CA_BUNDLE) names, else the system's.
+    type: path
+  proxy:
+    description:
+      - Proxy of the build, with the keys C(http_proxy), C(https_proxy), C(all_proxy) and C(no_proxy).
+      - Without it the proxy variables of the module's environment. Nothing of it stays in the image.
+    type: dict
+  state_root:
+    description: Directory of the state of all instances; by default C(/var/lib/agentbox) or the XDG state directory.
+    type: path
+  progress:
+    description: File that gets one line per step, C(<unix time> <text>).
+    type: path
+author:
+  - The Agentbox developers
+"""
+
+EXAMPLES = r"""
+- name: Build an image with one agent
+  agentbox.fleet.image:
+    name: agentbox:latest
+    dockerfile: "{{ lookup('ansible.builtin.template', 'Dockerfile.j2') }}"
+    files: "{{ lookup('agentbox.fleet.image_files') }}"
+    manifests: "{{ lookup('agentbox.fleet.manifests') }}"
+    agents: [claude]
+
+- name: Build it anew with today's packages
+  agentbox.fleet.image:
+    name: agentbox:latest
+    dockerfile: "{{ lookup('ansible.builtin.template', 'Dockerfile.j2') }}"
+    files: "{{ lookup('agentbox.fleet.image_files') }}"
+    manifests: "{{ lookup('agentbox.fleet.manifests') }}"
+    agents: [claude]
+    no_cache: true
+
+- name: Remove it
+  agentbox.fleet.image:
+    name: agentbox:latest
+    state: absent
+"""
+
+RETURN = r"""
+image:
+  description: The image as it is after the run, or in check mode would be; null when there is none.
+  returned: always
+  type: dict
+  contains:
+    id:
+      description: ID of the image, empty as long as it is not built.
+      type: str
+      sample: sha256:9b2f
+    name:
+      description: Its tag.
+      type: str
+      sample: agentbox:latest
+    context:
+      description: Digest of everything that it was built from; empty where that can't be known before.
+      type: str
+      sample: sha256:1f0c
+    base:
+      description: ID of its base image.
+      type: str
+      sample: sha256:77aa
+    agents:
+      description: Versions of its agents.
+      type: dict
+      sample: {claude: 2.1.332}
+actions:
+  description: What was done, or in check mode would be done, in order.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    action:
+      description: One of C(build), C(verify), C(tag), C(prune), C(remove).
+      type: str
+    detail:
+      description: Why, or what.
+      type: str
+  sample: [{action: build, detail: "from debian:bookworm-slim: Dockerfile changed"}]
+"""
+
+import os
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.agentbox.fleet.plugins.module_utils import _engine, _image, _manifests, _naming, _values
+from ansible_collections.agentbox.fleet.plugins.module_utils._base import SOURCES
+from ansible_collections.agentbox.fleet.plugins.module_utils._box import proxy_environment
+from ansible_collections.agentbox.fleet.plugins.module_utils._errors import (
+    AgentboxError,
+    DeclarationError,
+    EngineAbsentError,
+)
+from ansible_collections.agentbox.fleet.plugins.module_utils._progress import file_reporter
+
+ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
+    **_engine.ENGINE_OPTIONS,
+    "name": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "instance": {"type": "str", "default": _naming.DEFAULT_INSTANCE},
+    "dockerfile": {"type": "str"},
+    "files": {"type": "dict", "default": {}},
+    "manifests": {"type": "dict", "default": {}},
+    "agents": {"type": "list", "elements": "str", "default": []},
+    "verify": {"type": "list", "elements": "list", "default": []},
+    "base": {"type": "str", "default": "debian:bookworm-slim"},
+    "base_source": {"type": "str", "choices": list(SOURCES), "default": "auto"},
+    "build_args": {"type": "dict", "default": {}},
+    "build_network": {"type": "str"},
+    "no_cache": {"type": "bool", "default": False},
+    "min_free": {"type": "str", "default": "5g"},
+    "ca_file": {"type": "path"},
+    "proxy": {"type": "dict"},
+    "state_root": {"type": "path"},
+    "progress": {"type": "path"},
+}
+
+
+def parse_request(params: dict[str, Any], environ: dict[str, str]) -> _image.Request:
+    """The module's options as a request; ``DeclarationError`` names the option that is wrong."""
+    instance = _parse("instance", _values.name, params["instance"])
+    root = params["state_root"] or _naming.default_state_root(os.geteuid(), environ)
+    return _image.Request(
+        name=_parse("name", _values.image, params["name"]),
+        instance=instance,
+        state_dir=_naming.state_dir(root, instance),
+        dockerfile=params["dockerfile"] or "",
+        files=_texts("files", params["files"]),
+        agents=_manifests.select(params["manifests"], params["agents"]),
+        commands=params["verify"],
+        base=params["base"],
+        base_source=params["base_source"],
+        build_args=_texts("build_args", params["build_args"]),
+        network=params["build_network"],
+        no_cache=params["no_cache"],
+        min_free=_parse("min_free", _values.size(0), params["min_free"]),
+        ca_file=params["ca_file"],
+        proxy=proxy_environment(_proxy(params["proxy"], environ)),
+        environ=environ,
+    )
+
+
+def _parse(option: str, parser: _values.Parser, value: object) -> Any:
+    try:
+        return parser(value)
+    except _values.InvalidValueError as error:
+        raise DeclarationError(f"{option}{error.key}: {error.message}") from None
+
+
+def _texts(option: str, values: dict[str, Any]) -> dict[str, str]:
+    for key, value in values.items():
+        if not isinstance(value, str):
+            raise DeclarationError(f"{option}.{key}: must be a string, not {_values.described(value)}; quote it")
+    return dict(values)
+
+
+def _proxy(option: dict[str, Any] | None, environ: dict[str, str]) -> dict[str, Any]:
+    if option is not None:
+        return option
+    names = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+    return {name: environ.get(name) or environ.get(name.upper()) for name in names}
+
+
+def connect(module: AnsibleModule) -> _engine.Engine | None:
+    """The engine. None when there is none and that is no error: nothing to remove, or a prediction was asked for."""
+    try:
+        return _engine.connect(module.params["docker_host"])
+    except EngineAbsentError:
+        predict = module.check_mode and module.params["engine_absent"] == "predict"
+        if not predict and module.params["state"] == "present":
+            raise
+        return None
+
+
+def run(module: AnsibleModule) -> dict[str, Any]:
+    request = parse_request(module.params, dict(os.environ))
+    engine = connect(module)
+    if module.params["state"] == "absent":
+        result = _image.remove(engine, request, check=module.check_mode)
+    else:
+        report = file_reporter(module.params["progress"])
+        result = _image.converge(engine, request, check=module.check_mode, report=report)
+    for warning in result.warnings:
+        module.warn(warning)
+    return outcome(request.name, result)
+
+
+def outcome(name: str, result: _image.Result) -> dict[str, Any]:
+    before = {name: result.before.shown() if result.before else None}
+    after = {name: result.after.shown() if result.after else None}
+    image = {"id": result.after.image_id, "name": name, **result.after.shown()} if result.after else None
+    return {
+        "changed": result.changed,
+        "image": image,
+        "actions": list(result.actions),
+        "diff": {"before": before, "after": after},
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec=ARGUMENT_SPEC,
+        required_if=[("state", "present", ("dockerfile",))],
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module)
+    except AgentboxError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
