@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ._engine import daemon_program, engine_host, identify
+from ._engine import SYSTEM_SOCKETS, daemon_program, engine_host, identify
 from ._errors import AgentboxError, EngineAbsentError, EngineError, EngineStoppedError, EngineUnreachableError
 
 UNIT = "docker.service"
@@ -27,7 +27,6 @@ DISTRIBUTION_PACKAGE = "docker.io"
 DAEMON_NAME = "dockerd"
 LOG_LINES = 15
 _POLL = 0.2  # seconds
-_SYSTEM_HOSTS = ("unix:///var/run/docker.sock", "unix:///run/docker.sock")
 _DEFAULTS = "/etc/default/docker"
 # $1 daemon, $2 pid file. The options of the package's configuration count here as they do in its init script.
 _START_SCRIPT = f"""
@@ -125,7 +124,7 @@ def needs_start(docker_host: str | None) -> bool:
 
 
 def _is_system_host(docker_host: str | None) -> bool:
-    return engine_host(docker_host, os.environ) in _SYSTEM_HOSTS
+    return engine_host(docker_host, os.environ) in {f"unix://{path}" for path in SYSTEM_SOCKETS}
 
 
 def start(docker_host: str | None, timeout: float, paths: HostPaths = HostPaths()) -> str:

@@ -32,6 +32,7 @@ from ._errors import (
 )
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
+SYSTEM_SOCKETS = ("/var/run/docker.sock", "/run/docker.sock")
 MINIMUM_API = (1, 41)
 # The newest API whose payloads were tried; a newer engine is asked to speak this one if it still does.
 NEWEST_API = (1, 51)
@@ -172,9 +173,7 @@ def connect(option: str | None = None, environ: Mapping[str, str] = os.environ) 
     try:
         import docker
     except ImportError as error:
-        raise EngineError(
-            "Python's docker library is missing", "Install the distribution's python3-docker"
-        ) from error
+        raise EngineError("Python's docker library is missing", "Install the distribution's python3-docker") from error
     client = docker.APIClient(
         base_url=f"unix://{_socket_path(identity.host)}", version=identity.api, timeout=CALL_TIMEOUT
     )
@@ -250,10 +249,12 @@ def _unreachable(path: str, error: OSError) -> EngineUnreachableError:
             "Run as root or through sudo, or join the socket's group",
         )
     if error.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR):
-        if error.errno == errno.ECONNREFUSED or daemon_program():
+        # A removed engine leaves its socket behind, so at the system's address only a daemon program counts.
+        left_behind = error.errno == errno.ECONNREFUSED and path not in SYSTEM_SOCKETS
+        if left_behind or daemon_program():
             return EngineStoppedError(f"nothing listens on the engine's socket {path}", "Start the engine")
         return EngineAbsentError(
-            f"no engine is installed (no socket {path}, no dockerd)", "Run `agentbox up` or the docker role"
+            f"no engine is installed (nothing listens on {path}, no dockerd)", "Run `agentbox up` or the docker role"
         )
     return EngineUnreachableError(f"cannot reach the engine at {path}: {error}")
 
