@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from ._naming import BoxPaths
 from ._payload import STOP_SECONDS, home_directories
 from ._plan import Action, BoxPlan
 from ._progress import Report
-from ._volumes import Volume, mark_prepared
+from ._volumes import Volume, forget, mark_prepared
 
 PREPARE = ".prepare"  # no box name holds a dot
 
@@ -88,7 +89,7 @@ class Applier:
             "Image": payload["Image"],
             "Cmd": ["true"],
             "Labels": {_naming.LABEL_MANAGED: "true", _naming.LABEL_INSTANCE: self._instance},
-            "HostConfig": {"NetworkMode": "none", "Mounts": [{**mount, "ReadOnly": False} for mount in mounts]},
+            "HostConfig": {"NetworkMode": "none", "Mounts": [_with_content(mount) for mount in mounts]},
         }
         self._remove_container(helper)
         with self._engine.doing(f"prepare the volumes of {box.container}"):
@@ -143,6 +144,12 @@ class Applier:
     def _remove_volume(self, action: Action) -> None:
         with self._engine.doing(f"remove volume {action.detail}"):
             self._engine.client.remove_volume(action.detail)
+        forget(self._state_dir, action.detail)
+
+
+def _with_content(mount: Mapping[str, Any]) -> dict[str, Any]:
+    """A volume's mount, writable, that takes the image's content with it."""
+    return {**mount, "ReadOnly": False, "VolumeOptions": {**mount["VolumeOptions"], "NoCopy": False}}
 
 
 def _directories(box: Box, targets: list[str]) -> bytes:
@@ -155,5 +162,6 @@ def _directories(box: Box, targets: list[str]) -> bytes:
         for path in paths:
             entry = tarfile.TarInfo(path.lstrip("/"))
             entry.type, entry.mode, entry.uid, entry.gid = tarfile.DIRTYPE, 0o755, box.uid, _naming.BOX_GID
+            entry.mtime = time.time()
             archive.addfile(entry)
     return buffer.getvalue()

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import _hooks, _naming
+from . import _naming
 from ._box import Box
+from ._hooks import managed_settings
 from ._spec import SCHEMA
 from ._state import Digester, Directory, File, json_file
 
@@ -49,7 +50,7 @@ def free_files(box: Box, secrets: Mapping[str, str]) -> list[File]:
     for agent, manifest in box.agents.items():
         if manifest.get("hooks"):
             path = f"{paths.agent_settings(agent)}/{manifest['hooks']['file']}"
-            result.append(json_file(path, _hooks.managed_settings(manifest, _naming.HOOK_PORT), 0o644))
+            result.append(json_file(path, managed_settings(manifest, _naming.HOOK_PORT), 0o644))
     result += [
         File(f"{paths.secrets}/{name}", secrets[name].encode(), 0o400, box.uid, secret=True)
         for name in box.spec.secrets

@@ -222,8 +222,9 @@ class Gatherer:
         command = ["tmux", "-L", _naming.TMUX_SOCKET, "list-clients"]
         with self._engine.doing(f"ask {box.container} who is attached"):
             run = self._engine.client.exec_create(live["Id"], command, stderr=False)
-            output = bytes(self._engine.client.exec_start(run["Id"]))
-        return replace(situation, attached=bool(output.strip()))
+            clients = bytes(self._engine.client.exec_start(run["Id"])).strip()
+            succeeded = self._engine.client.exec_inspect(run["Id"])["ExitCode"] == 0
+        return replace(situation, attached=succeeded and bool(clients))
 
 
 def _published(live: Mapping[str, Any]) -> set[int]:

@@ -210,5 +210,6 @@ def _volume(box: Box, name: str, target: str, *, read_only: bool) -> dict[str, A
         "Source": name,
         "Target": target,
         "ReadOnly": read_only,
-        "VolumeOptions": {"Labels": volume_labels},
+        # The engine would give a volume that is empty, such as a new cache, the owner of the image's directory again.
+        "VolumeOptions": {"NoCopy": True, "Labels": volume_labels},
     }

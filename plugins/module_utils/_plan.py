@@ -6,7 +6,7 @@ Pure: everything read before stands in ``Situation``; applying is the matter of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import _drift, _naming
@@ -56,7 +56,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Replacement:
-    """Subject of a recreation: the old container, the files that describe the new one, volumes to prepare."""
+    """Subject of a recreation: the old container, the files that come with the new one, volumes to prepare."""
 
     live: Mapping[str, Any]
     files: tuple[File, ...]
@@ -160,7 +160,7 @@ def plan_box(box: Box, situation: Situation) -> BoxPlan:
         )
     actions = [
         *_recovery(situation),
-        *_preparation(box, situation, with_bound=not drift),
+        *_preparation(box, _files_now(situation, drift, recreate=recreate)),
         *_container_actions(box, situation, recreate=recreate),
     ]
     before, after = _difference(box, situation, actions, drift if recreate else [])
@@ -222,13 +222,21 @@ def _recovery(situation: Situation) -> Iterator[Action]:
         yield Action(FINISH_SWAP, situation.swap.describe(), situation.swap)
 
 
-def _preparation(box: Box, situation: Situation, *, with_bound: bool) -> Iterator[Action]:
+def _files_now(situation: Situation, drift: Iterable[Drift], *, recreate: bool) -> Situation:
+    """Leave out files that have to change together with the container: in a recreation, or not at all."""
+    if recreate:
+        kept = tuple(item for item in situation.free if isinstance(item, Directory) or item.secret)
+        return replace(situation, free=kept, bound=())
+    return replace(situation, bound=()) if drift else situation
+
+
+def _preparation(box: Box, situation: Situation) -> Iterator[Action]:
     if box.workspace_missing:
         yield Action(MAKE_WORKSPACE, box.workspace, Directory(box.workspace, 0o755, box.uid))
     if box.acl_uids:
         uids = ", ".join(str(uid) for uid in box.acl_uids)
         yield Action(SET_ACL, f"{box.workspace} for uid {uids}", (box.workspace, box.acl_uids))
-    for item in situation.free + (situation.bound if with_bound else ()):
+    for item in situation.free + situation.bound:
         yield Action(MAKE_DIRECTORY if isinstance(item, Directory) else WRITE_FILE, item.path, item)
     for path in situation.leftovers:
         yield Action(REMOVE_PATH, path, path)
@@ -238,7 +246,8 @@ def _container_actions(box: Box, situation: Situation, *, recreate: bool) -> Ite
     name, started = box.container, box.spec.state == "started"
     live, state = situation.live, status(situation.live)
     if recreate and live:
-        yield Action(RECREATE, name, Replacement(live, situation.bound, situation.unprepared))
+        free = tuple(item for item in situation.free if isinstance(item, File) and not item.secret)
+        yield Action(RECREATE, name, Replacement(live, free + situation.bound, situation.unprepared))
         return
     if state == "dead":
         yield Action(REMOVE, name)

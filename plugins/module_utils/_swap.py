@@ -6,9 +6,11 @@ Until the journal says ``committed`` everything is put back; from then on the re
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ._engine import Engine
@@ -26,12 +28,12 @@ _POLL = 0.5
 
 @dataclass(frozen=True)
 class Swap:
-    """One recreation. ``previous`` holds the files that described the old container, by path."""
+    """One recreation. ``previous`` maps the paths of files to their old content and mode, or to None for new ones."""
 
     container: str
     old: str  # id of the container that is replaced
     was_running: bool
-    previous: Mapping[str, str]
+    previous: Mapping[str, tuple[str, int] | None]
     committed: bool = False
 
     def describe(self) -> str:
@@ -70,9 +72,12 @@ def recreate(
     start: bool,
     report: Report,
 ) -> None:
-    """Replace ``live`` by what ``create`` makes (it returns the new id); ``files`` describe the new container."""
+    """Replace ``live`` by what ``create`` makes (it returns the new id); ``files`` go with the new container.
+
+    Files hold no secret: the journal keeps what they held before.
+    """
     container = str(live["Name"]).lstrip("/")
-    previous = {file.path: (read_file(file.path) or b"").decode() for file in files}
+    previous = {file.path: _previous(file.path) for file in files}
     swap = Swap(container, live["Id"], bool(live["State"].get("Running")), previous)
     _write(paths, swap)
     try:
@@ -128,6 +133,8 @@ def explain_exit(found: Mapping[str, Any] | None) -> str:
     if not found:
         return "it is gone"
     state = found["State"]
+    if state.get("Running"):
+        return "it ended and was started again"
     code = int(state.get("ExitCode") or 0)
     if state.get("OOMKilled"):
         return f"out of memory (exit code {code})"
@@ -164,9 +171,11 @@ def take_back(engine: Engine, paths: BoxPaths, swap: Swap) -> None:
     old = engine.inspect_container(swap.old)
     if old:
         _remove_successor(engine, swap, old)
-        for path, content in swap.previous.items():
-            if content:
-                write_file(File(path, content.encode(), _mode(path)))
+        for path, before in swap.previous.items():
+            if before is None:
+                remove_file(path)
+            else:
+                write_file(File(path, before[0].encode(), before[1]))
         with engine.doing(f"put container {swap.container} back"):
             if old["Name"] != f"/{swap.container}":
                 engine.client.rename(swap.old, swap.container)
@@ -194,5 +203,8 @@ def _write(paths: BoxPaths, swap: Swap) -> None:
     write_file(json_file(journal_path(paths), asdict(swap), 0o600))
 
 
-def _mode(path: str) -> int:
-    return 0o600 if path.endswith("record.json") else 0o644
+def _previous(path: str) -> tuple[str, int] | None:
+    content = read_file(path)
+    if content is None:
+        return None
+    return content.decode(), stat.S_IMODE(Path(path).stat().st_mode)

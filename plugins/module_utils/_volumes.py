@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _naming
-from ._state import Directory, File, ensure_directory, read_file, write_file
+from ._state import Directory, File, ensure_directory, read_file, remove_tree, write_file
 
 LABEL_UID = "agentbox.uid"
 
@@ -53,6 +53,11 @@ def mark_prepared(state_dir: str, volumes: Iterable[Volume]) -> None:
     ensure_directory(Directory(f"{state_dir}/volumes", 0o700))
     for volume in volumes:
         write_file(File(_marker(state_dir, volume.name), volume.created.encode(), 0o600))
+
+
+def forget(state_dir: str, name: str) -> None:
+    """Drop what is noted of a removed volume."""
+    remove_tree(_marker(state_dir, name))
 
 
 def _marker(state_dir: str, name: str) -> str:
