@@ -256,7 +256,10 @@ def secret_values(value: object) -> dict[str, dict[str, str]]:
         for key, secret in group.items():
             if not isinstance(secret, str) or not secret or "\0" in secret:
                 raise InvalidValueError("must be a string that is not empty", f".{box}.{key}")
-        result[str(box)] = {variable_name(key): secret for key, secret in group.items()}
+        try:
+            result[str(box)] = {variable_name(key): secret for key, secret in group.items()}
+        except InvalidValueError as error:
+            raise InvalidValueError(error.message, f".{box}") from None
     return result
 
 
