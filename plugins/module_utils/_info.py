@@ -1,0 +1,70 @@
+"""What boxes an instance has, read from the engine alone. Changes nothing.
+
+Labels and names come from the engine and are data: they are returned, never interpreted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import _naming
+from ._engine import Engine
+from ._swap import ASIDE, explain_exit
+
+
+def boxes(engine: Engine | None, instance: str, names: list[str] | None = None) -> list[dict[str, Any]]:
+    """The boxes of ``instance``, or those of them in ``names``, sorted by name; no engine has no boxes."""
+    if engine is None:
+        return []
+    with engine.doing("list containers"):
+        found = engine.client.containers(all=True, filters={"label": f"{_naming.LABEL_INSTANCE}={instance}"})
+    inspected = (engine.inspect_container(item["Id"]) for item in found if _is_box(item))
+    result = [describe(container) for container in inspected if container]
+    return sorted((box for box in result if names is None or box["name"] in names), key=lambda box: str(box["name"]))
+
+
+def _is_box(item: Mapping[str, Any]) -> bool:
+    """Whether a listed container is a box, and not one set aside or made to prepare volumes."""
+    aside = all(name.endswith(ASIDE) for name in item.get("Names") or [])
+    return _naming.LABEL_BOX in (item.get("Labels") or {}) and not aside
+
+
+def describe(container: Mapping[str, Any]) -> dict[str, Any]:
+    """One box from the answer of ``inspect``."""
+    labels = container["Config"].get("Labels") or {}
+    state = container["State"]
+    running = bool(state.get("Running"))
+    name = str(container["Name"]).lstrip("/")
+    return {
+        "name": labels.get(_naming.LABEL_BOX),
+        "container": name,
+        "id": container["Id"],
+        "state": state["Status"],
+        "health": (state.get("Health") or {}).get("Status", "none") if running else "none",
+        "exit": None if running or state["Status"] == "created" else explain_exit(container),
+        "started": state.get("StartedAt") if running else None,
+        "image": container["Config"].get("Image"),
+        "context": labels.get(_naming.LABEL_CONTEXT),
+        "workspace": labels.get(_naming.LABEL_WORKSPACE),
+        "state_dir": labels.get(_naming.LABEL_STATE_DIR),
+        "yolo": labels.get(_naming.LABEL_YOLO) == "true",
+        "uid": _uid(container),
+        "page": next(_pages(container), None) if running else None,
+        "attach": f"docker exec -it {name} bash {_naming.BOX_MOUNT}/attach.sh",
+        "labels": dict(labels),
+    }
+
+
+def _uid(container: Mapping[str, Any]) -> int | None:
+    text = str(container["Config"].get("User") or "").partition(":")[0]
+    return int(text) if text.isdigit() else None
+
+
+def _pages(container: Mapping[str, Any]) -> Iterator[str]:
+    bindings = container["HostConfig"].get("PortBindings") or {}
+    for binding in bindings.get(f"{_naming.PAGE_PORT}/tcp") or []:
+        address = binding.get("HostIp") or "127.0.0.1"
+        yield (
+            f"http://[{address}]:{binding['HostPort']}" if ":" in address else f"http://{address}:{binding['HostPort']}"
+        )
