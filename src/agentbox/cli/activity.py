@@ -67,7 +67,10 @@ class Activity:
         if kind == "play":
             self.play = str(event.get("name", ""))
         elif kind == "task":
-            self.task, self.role, self.detail = str(event.get("name", "")), str(event.get("role") or ""), ""
+            # Ansible's own check of a role's variables bears a long title of Ansible's making.
+            checking = event.get("action") == "ansible.builtin.validate_argument_spec"
+            self.task = "Check the variables" if checking else str(event.get("name", ""))
+            self.role, self.detail = str(event.get("role") or ""), ""
         elif kind == "result":
             self._see_result(event)
 

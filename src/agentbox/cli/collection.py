@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 import agentbox
 from agentbox._shared._errors import AgentboxError
+
+Manifest = Mapping[str, Any]
 
 PACKAGE = Path(agentbox.__file__).resolve().parent
 NAMESPACE = "agentbox.fleet"
@@ -27,3 +33,9 @@ def collections_path() -> Path:
 def root() -> Path:
     """The collection's own directory; in a clone the clone itself."""
     return (collections_path() / _PLACE).resolve()
+
+
+def manifests() -> dict[str, Manifest]:
+    """The manifests of the agents that come with Agentbox, by name."""
+    files = sorted((root() / "agents").glob("*.yml"))
+    return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in files}

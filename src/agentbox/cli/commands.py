@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from agentbox._shared import _naming
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError
 
-from . import config_file, declaration, doctor, exits, options, seen, terminal, workspace
+from . import config_file, declaration, differences, doctor, exits, listing, logins, options, seen, terminal, workspace
 from .activity import Activity
 from .call import Call
 from .exits import UsageError
@@ -25,13 +24,13 @@ HEALTH_MODULE = "agentbox.fleet.health"
 
 def up(call: Call) -> int:
     """Make the box run and attach; a healthy one is left as it is."""
-    wanted = _wanted_box(call, workspace.choose(call.settings, call.user, Path.cwd()))
+    directory = workspace.choose(call.settings, call.user, Path.cwd())
     engine = call.engine_if_there()
-    box = _own_box(call, engine, wanted)
+    box = _own_box(call, engine, directory)
     if engine and box and box.running and box.health == "healthy" and not call.settings[options.NO_CACHE]:
-        say(f"box {box.name} is running")
+        _report_differences(box, differences.find(engine, box, call.settings))
         return _arrive(call, engine, box)
-    return _converge(call, "up", wanted, box)
+    return _converge(call, "up", _wanted_box(call, directory), box)
 
 
 def rebuild(call: Call) -> int:
@@ -39,16 +38,15 @@ def rebuild(call: Call) -> int:
 
     A box that runs is made anew from the new image only when nobody is attached and its agent can resume.
     """
-    chosen = workspace.choose(call.settings, call.user, Path.cwd())
-    wanted = {**_wanted_box(call, chosen), "recreate": "drift"}
-    box = _own_box(call, call.engine_if_there(), wanted)
-    return _converge(call, "rebuild", wanted, box)
+    directory = workspace.choose(call.settings, call.user, Path.cwd())
+    box = _own_box(call, call.engine_if_there(), directory)
+    return _converge(call, "rebuild", {**_wanted_box(call, directory), "recreate": "drift"}, box)
 
 
 def shell(call: Call) -> int:
     """Open a shell in the box, which is started first when it does not run."""
-    _require_terminal(call, "docker exec -it {container} bash --login")
     engine, box = _existing_box(call)
+    _require_terminal(call, terminal.shell_hint(box.container))
     if not box.running:
         call.claim(box)
         wanted = _wanted_box(call, Path(box.workspace))
@@ -79,7 +77,7 @@ def down(call: Call) -> int:
     box = seen.find(call.engine(), call.instance, call.name)
     if box:
         call.claim(box)
-    variables = {"agentbox_boxes": [{"name": call.name}], "agentbox_remove_volumes": call.arguments.volumes}
+    variables = {"agentbox_boxes": [{"name": call.name}], "box_remove_volumes": call.arguments.volumes}
     call.run("down", variables)
     answer(f"box {call.name} is removed" if box else f"there is no box {call.name}, nothing to do")
     return exits.OK
@@ -87,17 +85,15 @@ def down(call: Call) -> int:
 
 def ls(call: Call) -> int:
     """List the boxes of the instance."""
-    boxes = seen.find_all(call.engine(), call.instance)
+    engine = call.engine()
+    boxes = seen.find_all(engine, call.instance)
+    leads = seen.lead_states(engine, boxes)
     if call.arguments.json:
-        answer(json.dumps([box.as_json() for box in boxes], indent=2))
-        return exits.OK
-    if not boxes:
+        answer(listing.as_json(boxes, leads))
+    elif boxes:
+        answer(listing.as_table(boxes, leads))
+    else:
         say("there are no boxes")
-        return exits.OK
-    header = ("NAME", "STATE", "HEALTH", "PAGE", "WORKSPACE")
-    rows = [(box.name, box.state, box.health or "-", box.page or "-", box.workspace) for box in boxes]
-    for line in doctor.columns([header, *rows]):
-        answer(line)
     return exits.OK
 
 
@@ -138,12 +134,12 @@ def _wanted_box(call: Call, directory: Path | None) -> dict[str, Any]:
     return declaration.box(call.settings, directory, secrets)
 
 
-def _own_box(call: Call, engine: Engine | None, wanted: Mapping[str, Any]) -> SeenBox | None:
-    """The box that stands in for ``wanted`` now. Raises ``UsageError`` when it works in another directory."""
+def _own_box(call: Call, engine: Engine | None, wanted: Path | None) -> SeenBox | None:
+    """The box as it is now. Raises ``UsageError`` when it works in another directory than the wanted one."""
     box = seen.find(engine, call.instance, call.name) if engine else None
     if not box:
         return None
-    directory = os.path.realpath(wanted.get("workspace") or call.user.own_workspace)
+    directory = os.path.realpath(wanted or call.user.own_workspace)
     if os.path.realpath(box.workspace) != directory:
         raise UsageError(
             f"box {box.name} works in {box.workspace}, not in {directory}",
@@ -176,11 +172,21 @@ def _converge(call: Call, playbook: str, wanted: Mapping[str, Any], box: SeenBox
 def _report(activity: Activity, box: SeenBox) -> None:
     """Say what the run left as it was, and what is to be done about it."""
     for item in activity.results.get(BOX_MODULE, {}).get("boxes", []):
-        for difference in item.get("drift", []):
-            say(f"box {box.name} differs: {difference}")
+        drift = item.get("drift", [])
+        _report_differences(
+            box, [f"{each['path']} is {each['live']}, asked for was {each['declared']}" for each in drift]
+        )
     for check in activity.results.get(HEALTH_MODULE, {}).get("checks", []):
-        if check["verdict"] != "ok" and check["todo"]:
+        # How to log in is told at the end of every `up`, see _arrive.
+        if check["verdict"] != "ok" and check["id"] != "credentials":
             say(f"{check['verdict']}: {check['subject']} {check['id']}: {check['seen']}. {check['todo']}")
+
+
+def _report_differences(box: SeenBox, found: Sequence[str]) -> None:
+    for difference in found:
+        say(f"box {box.name}: {difference}")
+    if found:
+        say("a box that exists is not changed by `up`; `agentbox down` and `agentbox up` make it anew, its HOME stays")
 
 
 def _arrive(call: Call, engine: Engine, box: SeenBox) -> int:
@@ -188,6 +194,8 @@ def _arrive(call: Call, engine: Engine, box: SeenBox) -> int:
     if box.page:
         answer(f"page:   {box.page}")
     answer(f"attach: {_command('attach', call)}   ({terminal.attach_hint(box.container)})")
+    for command in logins.missing(engine, box):
+        answer(f"log in: {command}   (in the box: {_command('shell', call)})")
     if terminal.is_interactive():
         terminal.attach(box.container, engine.identity.host)
     return exits.OK

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from . import exits
+from . import exits, listing
 from .progress import printable
 
 EXIT_CODES = {"ok": exits.OK, "warn": exits.OK, "fail": exits.FAILED, "unknown": exits.UNDECIDABLE}
@@ -25,7 +25,7 @@ def as_table(result: Mapping[str, Any]) -> str:
     """One line per check, what to do below it, the sum at the end."""
     checks = result["checks"]
     rows = [(check["verdict"], check["subject"], check["id"], printable(check["seen"])) for check in checks]
-    lines = columns(rows)
+    lines = listing.columns(rows)
     shown = [
         part
         for line, check in zip(lines, checks, strict=True)
@@ -37,13 +37,3 @@ def as_table(result: Mapping[str, Any]) -> str:
 def summary(counts: Mapping[str, int]) -> str:
     words = {"ok": "fine", "warn": "warnings", "fail": "failed", "unknown": "undecided"}
     return ", ".join(f"{counts.get(verdict, 0)} {word}" for verdict, word in words.items())
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows with every column but the last padded to its widest cell."""
-    if not rows:
-        return []
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]) - 1)]
-    return [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
-    ]

@@ -112,10 +112,17 @@ def environment(environ: Mapping[str, str], scratch: Path) -> dict[str, str]:
 
 
 class _InertDumper(yaml.SafeDumper):
-    """Marks every text as no template, so that braces in a path or a secret stay what they are."""
+    """Marks text that looks like a template as none, so that braces in a path or a secret stay what they are."""
 
 
-_InertDumper.add_representer(str, lambda dumper, text: dumper.represent_scalar("!unsafe", text, style='"'))
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    # Not on every text: Ansible reads a marked "1" or "true" as number or boolean.
+    if any(opening in text for opening in ("{{", "{%", "{#")):
+        return dumper.represent_scalar("!unsafe", text, style='"')
+    return dumper.represent_str(text)
+
+
+_InertDumper.add_representer(str, _represent_text)
 
 
 def inert_yaml(variables: Mapping[str, Any]) -> str:

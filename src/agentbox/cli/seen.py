@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from agentbox._shared import _health_expected, _naming
+from agentbox._shared import _health_expected, _health_gather, _naming
 from agentbox._shared._engine import Engine
+from agentbox._shared._health_facts import Hidden
 
 from .exits import UsageError
+
+_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,6 @@ class SeenBox:
     @property
     def running(self) -> bool:
         return self.state == "running"
-
-    def as_json(self) -> dict[str, str | None]:
-        """The box as ``ls --json`` prints it."""
-        keys = ("name", "container", "state", "health", "page", "workspace")
-        return {key: getattr(self, key) for key in keys}
 
 
 def find(engine: Engine, instance: str, name: str) -> SeenBox | None:
@@ -86,3 +85,20 @@ def _page(inspect: Mapping[str, Any]) -> str | None:
     address, port = published
     host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 - compared, not bound
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def lead_states(engine: Engine, boxes: Sequence[SeenBox]) -> list[str]:
+    """What the agent of each box does, as the box says: running, exited, none; unknown without an answer."""
+    if not boxes:
+        return []
+    with ThreadPoolExecutor(min(_THREADS, len(boxes))) as pool:
+        return list(pool.map(lambda box: _lead_state(engine, box), boxes))
+
+
+def _lead_state(engine: Engine, box: SeenBox) -> str:
+    if not box.running:
+        return "none"
+    report = _health_gather.probe_box(engine, box.container)
+    if isinstance(report, Hidden) or isinstance(report.lead, Hidden):
+        return "unknown"
+    return report.lead.state

@@ -40,6 +40,11 @@ def attach_hint(container: str) -> str:
     return f"docker exec -it {container} bash {_naming.BOX_MOUNT}/attach.sh"
 
 
+def shell_hint(container: str) -> str:
+    """What a person types for a shell in the box without Agentbox."""
+    return f"docker exec -it {container} bash --login"
+
+
 def attach(container: str, engine_host: str) -> NoReturn:
     """Become a viewer of the box's tmux session."""
     _hand_over([*_exec_here(), container, "bash", f"{_naming.BOX_MOUNT}/attach.sh"], engine_host)
