@@ -70,7 +70,7 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True)
 class Request:
-    """What to look at. ``specs`` None means every box of the instance that the engine has."""
+    """What to look at. ``specs`` None means every box of the instance that the engine has, or those in ``only``."""
 
     instance: str
     state_dir: str
@@ -78,6 +78,7 @@ class Request:
     specs: Sequence[BoxSpec] | None
     manifests: Manifests
     environ: Mapping[str, str]
+    only: Sequence[str] | None = None
 
 
 def engine_failure(error: AgentboxError) -> EngineFailure:
@@ -144,7 +145,8 @@ def expected_boxes(engine: Engine, request: Request, info: Mapping[str, Any]) ->
         for inspect in inspected
         if inspect is not None
     ]
-    return sorted(found, key=lambda box: box.name)
+    wanted = [box for box in found if request.only is None or box.name in request.only]
+    return sorted(wanted, key=lambda box: box.name)
 
 
 def _origin(inspect: Mapping[str, Any], state_dir: str) -> Origin:

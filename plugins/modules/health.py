@@ -44,6 +44,12 @@ options:
         with.
     type: list
     elements: raw
+  only:
+    description:
+      - Names of the boxes to look at, each compared with what it was created with. Whether that is what is declared
+        now is told by M(agentbox.fleet.box).
+    type: list
+    elements: str
   manifests:
     description: Manifests of the agents by name, of the shape of the collection's C(agents/*.yml).
     type: dict
@@ -177,6 +183,7 @@ from ansible_collections.agentbox.fleet.plugins.module_utils._spec import BoxSpe
 ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     "instance": {"type": "str", "default": DEFAULT_INSTANCE},
     "boxes": {"type": "list", "elements": "raw"},
+    "only": {"type": "list", "elements": "str"},
     "manifests": {"type": "dict", "default": {}},
     "image": {"type": "str"},
     "image_context": {"type": "str"},
@@ -216,6 +223,7 @@ def examination(params: dict[str, Any], predicting: bool) -> Examination:
             specs=declared(params),
             manifests=params["manifests"],
             environ=environ,
+            only=params["only"],
         ),
         docker_host=params["docker_host"],
         configuration=params["configuration"],
@@ -234,7 +242,9 @@ def failures(checks: Sequence[Check]) -> str:
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec=ARGUMENT_SPEC, mutually_exclusive=[("boxes", "only")], supports_check_mode=True
+    )
     params = module.params
     predicting = module.check_mode or params["engine_absent"] == "predict"
     try:
