@@ -41,7 +41,7 @@ def launch(box: Box, environ: Mapping[str, str]) -> NoReturn:
     try:
         os.execvpe(argv[0], argv, environment)  # noqa: S606 - no shell in between is the point
     except OSError as error:
-        raise LaunchError(f"{argv[0]} can't be started: {error}") from error
+        raise LaunchError(f"{argv[0]} can't be started: {error.strerror}") from error
 
 
 def _agent_argv(box: Box, manifest: Mapping[str, Any], environment: Mapping[str, str]) -> list[str]:

@@ -147,6 +147,7 @@ class Supervisor:
         size = ("-x", str(self._box.columns), "-y", str(self._box.rows))
         name = ("-s", _naming.TMUX_SESSION, "-n", _naming.WINDOW_LEAD)
         session = ("new-session", "-d", *name, *size, *self._lead_command())
+        self._tmux.run("start-server")  # a command of its own: its line is what process lists show of the server
         output = self._tmux.run(*session, ";", *_keep(_naming.WINDOW_LEAD), ";", *_observer_window())
         self._lead_pane, self._observer_pane = output.split()
 
