@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,3 +110,12 @@ def published(inspect: Mapping[str, Any]) -> tuple[str, int] | None:
         if port.isdigit():
             return str(binding.get("HostIp") or "0.0.0.0"), int(port)  # noqa: S104 - what an empty address means
     return None
+
+
+def agents_by_image(boxes: Iterable[Expected]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """The images that boxes shall run, and of each the agents that those boxes need in it with their manifests."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for box in boxes:
+        if box.state != "absent":
+            found.setdefault(box.image, {}).update({agent: box.manifests.get(agent, {}) for agent in box.agents})
+    return found

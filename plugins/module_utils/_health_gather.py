@@ -23,7 +23,14 @@ from ._engine import Engine
 from ._errors import AgentboxError, DeclarationError, EngineError, EngineUnreachableError, EngineUnsupportedError
 from ._health_box import PROXY_VARIABLES, environment, running
 from ._health_cgroup import read_cgroup, read_process
-from ._health_expected import Capacity, Manifests, Origin, expected_from_engine, expected_from_spec
+from ._health_expected import (
+    Capacity,
+    Manifests,
+    Origin,
+    agents_by_image,
+    expected_from_engine,
+    expected_from_spec,
+)
 from ._health_facts import (
     CA_VARIABLES,
     BoxFacts,
@@ -115,11 +122,8 @@ def gather_host(engine: EngineFacts | EngineFailure, request: Request, images: S
 
 def gather_images(engine: Engine, image: str, boxes: Iterable[Expected]) -> list[ImageFacts]:
     """Facts of every image that a box shall run, with what those boxes need in it; of ``image`` if there is none."""
-    agents: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for box in boxes:
-        if box.state != "absent":
-            agents.setdefault(box.image, {}).update({agent: box.manifests.get(agent, {}) for agent in box.agents})
-    return [ImageFacts(name, engine.inspect_image(name), needed) for name, needed in (agents or {image: {}}).items()]
+    agents = agents_by_image(boxes) or {image: {}}
+    return [ImageFacts(name, engine.inspect_image(name), needed) for name, needed in agents.items()]
 
 
 def free_space(purpose: str, path: str) -> Space:

@@ -33,7 +33,7 @@ from agentbox._shared._health_facts import (
 )
 from tests.unit.module_utils import health_samples as samples
 
-STOPPED = {"Status": "exited", "Pid": 0, "Health": None}
+STOPPED: dict[str, Any] = {"Status": "exited", "Pid": 0, "Health": None}
 ALL_IDS = {"state", "mounts", "port", "hook-settings", *LIVE_IDS, *PROBE_IDS}
 
 
