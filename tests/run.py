@@ -73,6 +73,7 @@ def lint(_area: str, _full: bool) -> None:
     run(BIN / "mypy", "collections/ansible_collections/agentbox/fleet/plugins")
     run(BIN / "yamllint", "--strict", ".")
     run(BIN / "ansible-lint")
+    run(BIN / "antsibull-changelog", "lint")
 
 
 def unit(_area: str, _full: bool) -> None:
