@@ -112,16 +112,19 @@ def _write_new(path: Path, wanted: File) -> None:
 def read_file(path: str) -> bytes | None:
     """Content of a file, None when there is none."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        # Without O_NONBLOCK opening a named pipe would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise StateError(f"{path} is a symbolic link, it has to be a file", "Move it away") from error
         raise StateError(f"cannot read {path}: {error.strerror}") from error
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(descriptor)
+        raise StateError(f"{path} is {_kind(found)}, it has to be a file", "Move it away")
     with os.fdopen(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise StateError(f"{path} has to be a file", "Move it away")
         return stream.read()
 
 
