@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import subprocess
@@ -24,6 +25,7 @@ COMMAND_TIMEOUT = 280.0  # seconds for one playbook or CLI call
 FOREIGN = ("AGENTBOX_", "ANSIBLE_", "ANTHROPIC_", "CLAUDE_", "DOCKER_")
 # A terminal program takes an Enter that comes with the text for a line break of pasted text.
 TYPING_PAUSE = 0.3
+PROMPT_SIGN = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -110,7 +112,10 @@ def messages_api(address: str, log: Path) -> Iterator[MessagesApi]:
 
 def bridge_address() -> str:
     """The address of this machine that every container on a bridge network reaches."""
-    return docker("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}").strip()
+    (network,) = json.loads(docker("network", "inspect", "bridge"))
+    config = network["IPAM"]["Config"][0]
+    # An engine that chose the subnet itself does not name the gateway: it is the first address.
+    return str(config.get("Gateway") or next(ipaddress.ip_network(config["Subnet"]).hosts()))
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,7 @@ class Box:
 
         def shown() -> str:
             screen = self.screen()
-            return screen if text in screen else ""
+            return screen if text in screen.replace("\N{NO-BREAK SPACE}", " ") else ""
 
         try:
             return wait_for(f"{text!r} on the lead's screen", shown, timeout)
@@ -186,9 +191,10 @@ class Box:
             raise AssertionError(f"{error}\n{self.screen()}") from None
 
     def type(self, text: str) -> None:
-        """Type a line into the lead's pane as a user does."""
+        """Type a line into the lead's pane as a user does: look whether it stands there, then press Enter."""
         target = f"{_naming.TMUX_SESSION}:{_naming.WINDOW_LEAD}"
         self.tmux("send-keys", "-t", target, "-l", text)
+        self.wait_for_screen(f"{PROMPT_SIGN} {text}")
         time.sleep(TYPING_PAUSE)
         self.tmux("send-keys", "-t", target, "Enter")
 

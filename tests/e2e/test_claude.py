@@ -61,6 +61,8 @@ def test_the_turn_is_on_the_page_with_its_real_payloads(world: World, turn: list
     assert {payload["session_id"] for payload in payloads.values()} == {turn[0]["session_id"]}
     assert {payload["cwd"] for payload in payloads.values()} == {"/workspace"}
     assert {event["agent"] for event in turn} == {"claude"}
+    html = httpx.get(world.box.page, timeout=5).raise_for_status().text
+    assert all(name in html for name in TURN)
 
 
 def test_the_vendor_gets_the_declared_key(world: World, turn: list[Json], vendor: MessagesApi) -> None:
@@ -174,7 +176,7 @@ def test_an_agent_that_was_told_to_exit_is_shown_as_exited_with_its_code(world: 
     world.box.type("/exit")
 
     def lead() -> Json | None:
-        state: Json = world.box.get("/api/windows")["lead"]
+        state: Json = world.box.get("/healthz")["lead"]
         return state if state["state"] == "exited" else None
 
     exited = wait_for("the state exited", lead, EXIT_LIMIT)

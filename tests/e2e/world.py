@@ -17,9 +17,10 @@ import docker
 
 from agentbox._shared import _naming
 from tests.e2e.support import Box, Json, Outcome, Site, wait_for
+from tests.e2e.support import docker as docker_cli
 from tests.integration import engines
 
-DEV_UID = 12345  # no image knows it
+DEV_UID = 20117  # no image knows it, and nobody else uses it
 STATE_ROOT = _naming.default_state_root(0, {})
 READY = {"acceptEdits": "accept edits on", "bypassPermissions": "bypass permissions on"}
 
@@ -51,7 +52,7 @@ class World:
 
     def events(self, after: str = "") -> list[Json]:
         """The events on the box's page, all or those after one."""
-        found: list[Json] = self.box.get(f"/api/events?after={after}")["events"]
+        found: list[Json] = self.box.get(f"/api/events?after={after}" if after else "/api/events")["events"]
         return found
 
     def turn(self, prompt: str, answer: str, timeout: float = 30.0) -> list[Json]:
@@ -94,8 +95,8 @@ def converged(kind: str, directory: Path, engine: docker.APIClient, vendor: str)
             yield World(owner, site, first_run, key, workspace, box, neighbour)
         finally:
             engines.remove_instance(engine, instance)
-            engine.remove_image(_naming.image_tag(instance), force=True)
-            shutil.rmtree(_naming.state_dir(STATE_ROOT, instance))
+            docker_cli("image", "rm", "--force", _naming.image_tag(instance), check=False)
+            shutil.rmtree(_naming.state_dir(STATE_ROOT, instance), ignore_errors=True)
 
 
 @contextmanager
