@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -230,7 +231,7 @@ def without_engine(scratch: Path) -> list[str]:
     """
     whiteout = scratch / "whiteout"
     whiteout.mkdir()
-    os.mknod(whiteout / "dockerd", 0o600, os.makedev(0, 0))
+    os.mknod(whiteout / "dockerd", 0o600 | stat.S_IFCHR, os.makedev(0, 0))
     places = [place for place in _DAEMON_PLACES if Path(place, "dockerd").exists()]
     mounts = [f"mount -t overlay abx-test -o lowerdir={whiteout}:{place} {place}" for place in places]
     script = " && ".join([*mounts, "mount -t tmpfs abx-test /run", 'exec "$@"'])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import docker
 import yaml
 
 from agentbox._shared import _naming
@@ -52,6 +53,12 @@ class Site:
 
     def container(self, box: str) -> str:
         return _naming.container_name(self.instance, box)
+
+    def look(self, engine: docker.APIClient) -> dict[str, Any]:
+        """Everything of the instance in engine and files; equal for two looks between which nothing was touched."""
+        files = engines.files_below(self.directory)
+        files.pop(_naming.lock_path(str(self.state)), None)  # names its last holder
+        return {"engine": engines.belongings(engine, self.instance), "files": files}
 
     def workspace(self, name: str, uid: int = UID) -> Path:
         """A workspace owned by ``uid``, made if it is missing."""

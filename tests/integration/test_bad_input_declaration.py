@@ -92,23 +92,20 @@ def test_nothing_was_touched(refused: tuple[runs.Result, Site], engine: docker.A
     assert not site.state_root.exists()
 
 
-@pytest.mark.parametrize("kind", ["a mapping", "text"])
-def test_boxes_that_are_no_list(place: Path, kind: str) -> None:
-    site = Site(engines.new_instance_name(), place)
-    wrong = {"a mapping": site.box("one"), "text": "one"}[kind]
-    task = site.task()
-    task["agentbox.fleet.box"]["boxes"] = wrong
-    result = runs.play([task]).results[0]
-    assert result["failed"] is True
-    assert "boxes" in result["msg"]
-    assert not site.state_root.exists()
-
-
-def test_a_wrong_instance_is_named(place: Path) -> None:
-    site = Site("Not A Name", place)
-    result = site.converge(site.box("one"))
-    assert result["failed"] is True
-    assert "instance: 'Not A Name'" in result["msg"]
+def test_calls_that_are_wrong_as_a_whole(place: Path) -> None:
+    """Boxes that are no list, and an instance that is no name; nothing at all is fine."""
+    site, unnamed = Site(engines.new_instance_name(), place), Site("Not A Name", place)
+    tasks = [site.task(), site.task(), site.task(), site.task(), unnamed.task(unnamed.box("one"))]
+    for task, boxes in zip(tasks, [None, "", site.box("one"), "one"], strict=False):
+        task["agentbox.fleet.box"]["boxes"] = boxes
+    nothing, empty, mapping, text, instance = runs.play(tasks).results
+    for result in (nothing, empty):
+        assert not result.get("failed"), result
+        assert result["changed"] is False
+    assert "boxes: must be a list of boxes, not a mapping" in mapping["msg"]
+    assert "boxes: must be a list of boxes, not 'one'" in text["msg"]
+    assert "instance: 'Not A Name' is no valid name" in instance["msg"]
+    assert all(result["failed"] for result in (mapping, text, instance))
     assert not site.state_root.exists()
 
 
@@ -127,7 +124,7 @@ def test_secrets_in_the_wrong_place_are_refused_without_their_value(place: Path)
     )
     messages = [result["msg"] for result in run.results]
     assert "secrets.two: there is no box of that name" in messages[0]
-    assert "boxes[0].secrets: 'NO-NAME' is no valid name of an environment variable" in messages[1]
+    assert "secrets.one: 'NO-NAME' is no valid name of an environment variable" in messages[1]
     assert "secrets.one.TOKEN: " in messages[2]
     assert "boxes[0].secrets.TOKEN: stands in env too" in messages[3]
     assert all(result["failed"] for result in run.results)

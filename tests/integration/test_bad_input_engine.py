@@ -4,115 +4,113 @@ from __future__ import annotations
 
 import io
 import tarfile
-import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-import docker
 import pytest
 
 from tests.integration import engines, runs
 from tests.integration.sites import Site
 
-BECOME = {"become": True, "become_method": "ansible.builtin.su", "become_user": "nobody", "become_flags": "-s /bin/sh"}
-MODULES = ("box", "box_info")
+# Another user runs the module, with an interpreter that everybody may use.
+AS_NOBODY = {
+    "become": True,
+    "become_method": "ansible.builtin.su",
+    "become_user": "nobody",
+    "become_flags": "-s /bin/sh",
+    "vars": {"ansible_python_interpreter": "/usr/bin/python3"},
+}
+# Case -> what the error says; {place} is the directory of the module's tests.
+MESSAGES = {
+    "stopped": "nothing listens on the engine's socket {place}/stopped/docker.sock. Start the engine",
+    "stopped, check mode": "nothing listens on the engine's socket {place}/stopped/docker.sock. Start the engine",
+    "stopped, info": "nothing listens on the engine's socket {place}/stopped/docker.sock. Start the engine",
+    "crashed": "nothing listens on the engine's socket {place}/crashed/docker.sock. Start the engine",
+    "hanging": "the engine at {place}/hanging/docker.sock did not answer within",
+    "denied": "permission denied on the engine's socket {place}/denied/docker.sock. Run as root or through sudo",
+    "denied, info": "permission denied on the engine's socket {place}/denied/docker.sock. Run as root or through sudo",
+    "environment": "nothing listens on the engine's socket {place}/none.sock",
+    "environment, info": "nothing listens on the engine's socket {place}/none.sock",
+    "tcp": "DOCKER_HOST tcp://192.0.2.1:2375 is not a local socket",
+    "ssh": "DOCKER_HOST ssh://dev@host.example is not a local socket",
+    "relative": "DOCKER_HOST unix://relative.sock is not a local socket",
+    "nonsense": "DOCKER_HOST nonsense is not a local socket",
+}
 
 
-@pytest.fixture
-def site(place: Path) -> Site:
-    return Site(engines.new_instance_name(), place)
+@pytest.fixture(scope="module")
+def site(module_place: Path) -> Site:
+    return Site(engines.new_instance_name(), module_place)
 
 
-def tasks(site: Site, host: str | None, **keywords: Any) -> list[runs.Task]:
-    """Every module that needs the engine, once."""
-    address = {"docker_host": host} if host else {}
-    return [
-        site.task(site.box("one"), keywords=keywords, **address),
-        site.task(site.box("one"), keywords={**keywords, "check_mode": True}, **address),
-        runs.module_task("box_info", {"instance": site.instance, **address}, **keywords),
+@pytest.fixture(scope="module")
+def refused(site: Site) -> Iterator[dict[str, runs.Result]]:
+    """Results by case, of one run in which each task meets another engine."""
+    with ExitStack() as stack:
+        hosts = {}
+        for case in ("stopped", "crashed", "hanging", "denied"):
+            (site.directory / case).mkdir()
+            engine = stack.enter_context(engines.second_engine(site.directory / case))
+            hosts[case] = engine.host
+            if case == "stopped":
+                engine.stop()
+            elif case == "crashed":
+                engine.crash()
+            elif case == "hanging":
+                stack.enter_context(engine.hanging())
+            else:
+                engine.socket.chmod(0o600)
+        box = site.box("one")
+        elsewhere = {"DOCKER_HOST": f"unix://{site.directory}/none.sock"}
+        tasks = {
+            "stopped": site.task(box, docker_host=hosts["stopped"]),
+            "stopped, check mode": site.task(box, docker_host=hosts["stopped"], keywords={"check_mode": True}),
+            "stopped, info": info_task(site, hosts["stopped"]),
+            "crashed": site.task(box, docker_host=hosts["crashed"]),
+            "hanging": site.task(box, docker_host=hosts["hanging"]),
+            "denied": site.task(box, docker_host=hosts["denied"], keywords=AS_NOBODY),
+            "denied, info": info_task(site, hosts["denied"], **AS_NOBODY),
+            "environment": site.task(box, keywords={"environment": elsewhere}),
+            "environment, info": info_task(site, environment=elsewhere),
+            "tcp": site.task(box, docker_host="tcp://192.0.2.1:2375"),
+            "ssh": site.task(box, docker_host="ssh://dev@host.example"),
+            "relative": site.task(box, docker_host="unix://relative.sock"),
+            "nonsense": site.task(box, docker_host="nonsense"),
+        }
+        run = runs.play(list(tasks.values()))
+        yield dict(zip(tasks, run.results, strict=True))
+
+
+def info_task(site: Site, host: str = "", **keywords: object) -> runs.Task:
+    return runs.module_task("box_info", {"instance": site.instance, "docker_host": host}, **keywords)
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+def test_each_is_told_apart_and_named(refused: dict[str, runs.Result], site: Site, case: str) -> None:
+    result = refused[case]
+    assert result["failed"] is True
+    assert not result.get("changed")
+    assert MESSAGES[case].format(place=site.directory) in result["msg"]
+    assert not site.state_root.exists()
+
+
+def test_absent_is_named_or_predicted_from(site: Site, place: Path) -> None:
+    """Where no engine is installed; check mode predicts from that if an earlier task would install one."""
+    predict = {"engine_absent": "predict"}
+    tasks = [
+        site.task(site.box("one")),
+        info_task(site),
+        site.task(site.box("one"), **predict),
+        site.task(site.box("one"), **predict, keywords={"check_mode": True}),
     ]
-
-
-def assert_refused(site: Site, results: list[runs.Result], *parts: str) -> None:
-    assert len(results) == len(tasks(site, None))
-    for result in results:
+    *failed, predicted = runs.play(tasks, prefix=engines.without_engine(place)).results
+    for result in failed:
         assert result["failed"] is True
-        assert not result.get("changed")
-        for part in parts:
-            assert part in result["msg"]
-    assert not site.state_root.exists()
-
-
-def test_stopped_in_order(site: Site, second_engine: engines.SecondEngine) -> None:
-    second_engine.stop()
-    try:
-        results = runs.play(tasks(site, second_engine.host)).results
-    finally:
-        second_engine.start()
-    assert_refused(site, results, f"nothing listens on the engine's socket {second_engine.socket}", "Start the engine")
-
-
-def test_crashed(site: Site, second_engine: engines.SecondEngine) -> None:
-    second_engine.crash()
-    try:
-        results = runs.play(tasks(site, second_engine.host)).results
-    finally:
-        second_engine.start()
-    assert_refused(site, results, f"nothing listens on the engine's socket {second_engine.socket}", "Start the engine")
-
-
-def test_denied(site: Site, second_engine: engines.SecondEngine) -> None:
-    """Another user runs the modules; the engine's socket is root's."""
-    second_engine.socket.chmod(0o600)
-    run = runs.play(
-        tasks(site, second_engine.host, **BECOME), variables={"ansible_python_interpreter": "/usr/bin/python3"}
-    )
-    assert_refused(site, run.results, f"permission denied on the engine's socket {second_engine.socket}")
-
-
-def test_hanging(site: Site, second_engine: engines.SecondEngine) -> None:
-    """A stopped process still accepts connections; one task is enough, it waits for the probe's time."""
-    with second_engine.hanging():
-        start = time.monotonic()
-        result = runs.play(tasks(site, second_engine.host)[:1]).results[0]
-        seconds = time.monotonic() - start
-    assert result["failed"] is True
-    assert f"the engine at {second_engine.socket} did not answer within" in result["msg"]
-    assert seconds < 30
-    assert not site.state_root.exists()
-
-
-def test_absent(site: Site, place: Path) -> None:
-    run = runs.play(tasks(site, None), prefix=engines.without_engine(place))
-    assert_refused(site, run.results, "no engine is installed", "/var/run/docker.sock")
-
-
-def test_absent_engine_that_is_going_to_be_installed_is_predicted_from(site: Site, place: Path) -> None:
-    task = site.task(site.box("one"), engine_absent="predict", keywords={"check_mode": True})
-    result = runs.play([task], prefix=engines.without_engine(place)).results[0]
-    assert not result.get("failed"), result
-    assert result["changed"] is True
-    assert [action["box"] for action in result["actions"] if action["action"] == "create"] == ["one"]
-    assert not site.state_root.exists()
-
-
-def test_the_environment_names_the_engine(site: Site, second_engine: engines.SecondEngine, place: Path) -> None:
-    """DOCKER_HOST counts for every module; a wrong one is named with its path."""
-    info = runs.module_task("box_info", {"instance": site.instance})
-    right = runs.play([info], environment={"DOCKER_HOST": second_engine.host}).results[0]
-    assert not right.get("failed"), right
-    wrong = runs.play(tasks(site, None), environment={"DOCKER_HOST": f"unix://{place}/none.sock"})
-    assert_refused(site, wrong.results, f"{place}/none.sock")
-
-
-@pytest.mark.parametrize(
-    "address", ["tcp://192.0.2.1:2375", "ssh://dev@host.example", "unix://relative.sock", "nonsense"]
-)
-def test_an_address_that_is_no_local_socket(site: Site, address: str) -> None:
-    result = runs.play(tasks(site, address)[:1]).results[0]
-    assert result["failed"] is True
-    assert address in result["msg"]
+        assert "no engine is installed (nothing listens on /var/run/docker.sock, no dockerd)" in result["msg"]
+    assert not predicted.get("failed"), predicted
+    assert predicted["changed"] is True
+    assert {"box": "one", "action": "create", "detail": site.container("one")} in predicted["actions"]
     assert not site.state_root.exists()
 
 
@@ -137,13 +135,11 @@ def _tiny_archive() -> bytes:
     return buffer.getvalue()
 
 
-def test_full_disk_of_the_engine(site: Site, full_engine: engines.SecondEngine) -> None:
-    result = runs.play(
-        [site.task(site.box("one", image="tiny:latest", lead="none", agents=[]), docker_host=full_engine.host)]
-    )
-    found = result.results[0]
-    assert found["failed"] is True
-    assert "no space left on device" in found["msg"].lower()
-    assert site.container("one") in found["msg"]
-    left: docker.APIClient = full_engine.client()
-    assert left.containers(all=True) == []
+def test_full_disk_of_the_engine(place: Path, full_engine: engines.SecondEngine) -> None:
+    site = Site(engines.new_instance_name(), place)
+    box = site.box("one", image="tiny:latest", lead="none", agents=[], network="none")
+    result = runs.play([site.task(box, docker_host=full_engine.host)]).results[0]
+    assert result["failed"] is True
+    assert site.container("one") in result["msg"]
+    assert "no space left on device" in result["msg"]
+    assert full_engine.client().containers(all=True) == []

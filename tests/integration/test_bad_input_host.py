@@ -58,8 +58,7 @@ def refused(
         first = site.converge(site.box("moved"), site.box("dirlock"), site.box("linked"))
         assert not first.get("failed"), first["msg"]
         _obstruct(site)
-        before = {"engine": engines.belongings(engine, site.instance), "files": engines.files_below(site.directory)}
-        result = site.converge(
+        boxes = [
             site.box("good"),
             site.box("missing", workspace=str(module_place / "none")),
             site.box("file", workspace=str(module_place / "file")),
@@ -76,9 +75,11 @@ def refused(
             site.box("linked"),
             site.box("image", image=f"{site.instance}-none:latest"),
             site.box("runtime", runtime="runsc"),
-            protected=[str(runs.REPOSITORY)],
-        )
-        after = {"engine": engines.belongings(engine, site.instance), "files": engines.files_below(site.directory)}
+        ]
+        before = site.look(engine)
+        result = site.converge(*boxes, protected=[str(runs.REPOSITORY)])
+        assert "boxes" in result, result["msg"]
+        after = site.look(engine)
         yield Refused(site, result, before, after)
 
 
@@ -145,13 +146,10 @@ def test_nothing_of_the_refused_was_touched(refused: Refused) -> None:
     own = {f"/{refused.site.container('good')}"}
     before, after = refused.before["engine"], refused.after["engine"]
     assert {name: found for name, found in after["containers"].items() if name not in own} == before["containers"]
-    assert set(after["volumes"]) - set(before["volumes"]) == {_naming.home_volume(refused.site.instance, "good")}
+    volume = _naming.home_volume(refused.site.instance, "good")
+    assert set(after["volumes"]) - set(before["volumes"]) == {volume}
     assert after["networks"] == before["networks"]
     good = refused.site.paths("good")
-    shared = {_naming.lock_path(str(refused.site.state)), str(refused.site.workspace("elsewhere"))}
-    others = {
-        path: entry
-        for path, entry in refused.after["files"].items()
-        if not path.startswith((good.directory, good.relay, str(refused.site.workspace("good")))) and path not in shared
-    }
-    assert others == {path: entry for path, entry in refused.before["files"].items() if path not in shared}
+    own_files = (good.directory, good.relay, f"{refused.site.state}/volumes/{volume}")
+    files = refused.before["files"].items() ^ refused.after["files"].items()
+    assert not {path for path, _ in files if not path.startswith(own_files)}

@@ -15,7 +15,7 @@ import docker
 import pytest
 
 from agentbox._shared import _naming
-from tests.integration import engines, runs
+from tests.integration import runs
 from tests.integration.sites import UID, Site
 
 CANARY = "canary-of-a-secret"
@@ -29,14 +29,15 @@ class Made:
     """Boxes ``one``, ``two`` and ``rooted`` and what the runs that made them returned."""
 
     site: Site
-    before: dict[str, Any]  # belongings and files before and after the prediction
+    before: dict[str, Any]  # engine and files before the prediction, after it, after creation, and after more runs
+    unchanged: dict[str, Any]
+    after: dict[str, Any]
+    idle: dict[str, Any]
     predicted: runs.Result
     created: runs.Result
     again: runs.Result
     checked: runs.Result
     output: str
-    after: dict[str, Any]
-    idle: dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -44,19 +45,12 @@ def made(engine: docker.APIClient, new_instance: Callable[[], str], module_place
     site = Site(new_instance(), module_place)
     boxes = declared(site)
     secrets = {"one": {"STANDIN_TOKEN": CANARY}}
-    everything: dict[str, Any] = {}
 
-    def look() -> dict[str, Any]:
-        return {
-            "engine": engines.belongings(engine, site.instance),
-            "files": engines.files_below(site.directory),
-        }
-
-    everything["before"] = look()
+    before = site.look(engine)
     predicted = runs.play([site.task(*boxes, secrets=secrets)], check=True, diff=True, verbosity=3)
-    everything["predicted"] = look()
+    unchanged = site.look(engine)
     created = runs.play([site.task(*boxes, secrets=secrets)], diff=True, verbosity=3)
-    everything["created"] = look()
+    after = site.look(engine)
     repeated = runs.play(
         [
             site.task(*boxes, secrets=secrets),
@@ -67,14 +61,15 @@ def made(engine: docker.APIClient, new_instance: Callable[[], str], module_place
     )
     return Made(
         site=site,
-        before={"before": everything["before"], "predicted": everything["predicted"]},
+        before=before,
+        unchanged=unchanged,
         predicted=predicted.results[0],
         created=created.results[0],
         again=repeated.results[0],
         checked=repeated.results[1],
         output=predicted.output + created.output + repeated.output,
-        after=everything["created"],
-        idle=look(),
+        after=after,
+        idle=site.look(engine),
     )
 
 
@@ -116,7 +111,7 @@ def item(result: runs.Result, box: str) -> dict[str, Any]:
 
 
 def test_check_mode_predicts_and_writes_nothing(made: Made) -> None:
-    assert made.before["before"] == made.before["predicted"]
+    assert made.before == made.unchanged
     assert made.predicted["changed"] is True
     assert not made.predicted.get("failed")
     assert made.predicted["actions"] == made.created["actions"]
@@ -186,7 +181,7 @@ def test_a_uid_that_no_image_knows_has_home_git_tmux_and_ssh(made: Made) -> None
         touch ~/written && rm ~/written
         cd /workspace && git init -q . && git -c user.name=a -c user.email=a@b.example commit -q --allow-empty -m x
         git log --format=%an
-        ssh -G host.example > /dev/null
+        ssh -G host.example > /dev/null 2>&1
         python3 -c 'import pwd, os; print(pwd.getpwuid(os.getuid()).pw_dir)'
         tmux -L agentbox list-sessions -F '#{session_name}'
     """
@@ -246,7 +241,7 @@ def test_roots_workspace_is_shared_by_acl_and_its_owner_stays(made: Made) -> Non
     assert workspace.stat().st_uid == 0
     assert (workspace / "kept.txt").stat().st_uid == 0
     assert (workspace / "made.txt").stat().st_uid == UID
-    assert any(action["action"] == "grant" for action in item(made.created, "rooted")["actions"])
+    assert any(action["action"] == "set_acl" for action in item(made.created, "rooted")["actions"])
 
 
 def test_a_memory_hog_is_ended_and_the_box_lives(made: Made, engine: docker.APIClient) -> None:
