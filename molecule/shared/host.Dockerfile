@@ -1,0 +1,10 @@
+# A fresh server: systemd, a Python for Ansible, a way in, and the certificates that its network needs.
+ARG BASE
+FROM ${BASE}
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+      ca-certificates dbus iproute2 openssh-server procps python3 systemd systemd-sysv \
+ && systemctl enable ssh.service \
+ && rm -rf /var/lib/apt/lists/*
+COPY ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+CMD ["/lib/systemd/systemd"]

@@ -1,0 +1,138 @@
+"""Throwaway hosts: containers with room for an engine of their own, reached by SSH like any server.
+
+``python -m tests.hosts create|destroy`` makes and removes the one that Molecule's scenarios share, and writes its
+inventory. AGENTBOX_TEST_PLATFORM chooses the distribution, ``debian-12`` without it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCKERFILE = ROOT / "molecule" / "shared" / "host.Dockerfile"
+STATE = ROOT / ".cache" / "molecule"
+INVENTORY = STATE / "inventory.yml"
+SYSTEM_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+LABEL = "agentbox.test=host"
+BASES = {"debian-12": "debian:bookworm-slim", "debian-13": "debian:trixie-slim"}
+START_TIMEOUT = 60.0  # seconds
+# What systemd and an engine need in a container; --privileged asks for more than some machines have.
+MACHINE_OPTIONS = (
+    *("--cgroupns=host", "--volume=/sys/fs/cgroup:/sys/fs/cgroup:rw", "--volume=/var/lib/docker"),
+    *("--tmpfs=/run", "--tmpfs=/run/lock", "--tmpfs=/tmp:exec"),
+    *("--cap-add=SYS_ADMIN", "--cap-add=NET_ADMIN", "--cap-add=SYS_PTRACE", "--cap-add=MKNOD"),
+    *("--security-opt=seccomp=unconfined", "--security-opt=apparmor=unconfined"),
+    "--device-cgroup-rule=a *:* rwm",
+)
+
+
+def create() -> None:
+    """Make Molecule's host and write the inventory that leads to it."""
+    platform = os.environ.get("AGENTBOX_TEST_PLATFORM", "debian-12")
+    STATE.mkdir(parents=True, exist_ok=True)
+    name = start(platform)
+    known = {"agentbox_test_host": name, "agentbox_test_platform": platform}
+    # Already now, so that destroy finds a host that never comes up.
+    write_inventory(known)
+    wait_for_systemd(name)
+    write_inventory(known | connection(name, STATE))
+
+
+def destroy() -> None:
+    """Remove the host that the inventory names; no host, nothing to do."""
+    if not INVENTORY.exists():
+        return
+    variables = yaml.safe_load(INVENTORY.read_text(encoding="utf-8"))["all"]["hosts"]["instance"]
+    remove(variables["agentbox_test_host"])
+    shutil.rmtree(STATE)
+
+
+@contextmanager
+def host_without_systemd(platform: str = "debian-12") -> Iterator[dict[str, Any]]:
+    """A host whose first process only waits; yields the variables that let Ansible in."""
+    name = start(platform, "--init", command=("sleep", "infinity"))
+    try:
+        docker("exec", name, "sh", "-c", "mkdir -p /run/sshd && /usr/sbin/sshd")
+        with TemporaryDirectory(prefix="abx-key-") as directory:
+            yield {"agentbox_test_host": name, **connection(name, Path(directory))}
+    finally:
+        remove(name)
+
+
+def start(platform: str, *options: str, command: tuple[str, ...] = ()) -> str:
+    """Start a host of ``platform``; returns its container's name, which is random."""
+    name = f"abx{secrets.token_hex(4)}-host"
+    image = build_image(platform)
+    docker("run", "--detach", f"--name={name}", f"--label={LABEL}", *MACHINE_OPTIONS, *options, image, *command)
+    return name
+
+
+def remove(name: str) -> None:
+    docker("rm", "--force", "--volumes", name)
+
+
+def build_image(platform: str) -> str:
+    """The host's image; the engine's layer cache makes this cheap the second time."""
+    tag = f"agentbox-test-host:{platform}"
+    base = f"--build-arg=BASE={BASES[platform]}"
+    with TemporaryDirectory() as context:
+        shutil.copy(os.environ.get("SSL_CERT_FILE", SYSTEM_BUNDLE), Path(context, "ca-certificates.crt"))
+        docker("build", "--quiet", f"--tag={tag}", base, f"--file={DOCKERFILE}", context)
+    return tag
+
+
+def wait_for_systemd(name: str) -> None:
+    deadline = time.monotonic() + START_TIMEOUT
+    while True:
+        state = docker("exec", name, "systemctl", "is-system-running", check=False).strip()
+        if state == "running":
+            return
+        if time.monotonic() > deadline:
+            failed = docker("exec", name, "systemctl", "--failed", "--no-legend", check=False)
+            raise SystemExit(f"systemd of {name} is {state or 'not there'} after {START_TIMEOUT:.0f} s\n{failed}")
+        time.sleep(0.2)
+
+
+def connection(name: str, directory: Path) -> dict[str, Any]:
+    """Let Ansible into a host with a new key pair in ``directory``; returns the variables for it."""
+    key = directory / "key"
+    key.unlink(missing_ok=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    public = key.with_suffix(".pub").read_text(encoding="ascii")
+    install = "install -d -m 0700 /root/.ssh && cat > /root/.ssh/authorized_keys"
+    subprocess.run(["docker", "exec", "-i", name, "sh", "-c", install], input=public, text=True, check=True)
+    return {
+        "ansible_connection": "ssh",
+        "ansible_host": docker("inspect", "--format={{.NetworkSettings.IPAddress}}", name).strip(),
+        "ansible_user": "root",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "ansible_ssh_private_key_file": str(key),
+        "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
+    }
+
+
+def write_inventory(variables: dict[str, Any]) -> None:
+    INVENTORY.write_text(yaml.safe_dump({"all": {"hosts": {"instance": variables}}}), encoding="utf-8")
+
+
+def docker(*arguments: str, check: bool = True) -> str:
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False)
+    if check and done.returncode != 0:
+        raise SystemExit(f"docker {arguments[0]} failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    {"create": create, "destroy": destroy}[sys.argv[1]]()
