@@ -22,7 +22,6 @@ from tests.integration import engines
 
 DEV_UID = 20117  # no image knows it, and nobody else uses it
 STATE_ROOT = _naming.default_state_root(0, {})
-READY = {"acceptEdits": "accept edits on", "bypassPermissions": "bypass permissions on"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,8 @@ class Owner:
 
     uid: int
     box_uid: int
-    permission_mode: str
+    permissions: Json  # keys of the box's declaration
+    mode_shown: str  # what the agent's screen says of it
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class World:
 
     def wait_until_ready(self) -> str:
         """The lead's screen once it takes prompts."""
-        return self.box.wait_for_screen(READY[self.owner.permission_mode])
+        return self.box.wait_for_screen(self.owner.mode_shown)
 
     def events(self, after: str = "") -> list[Json]:
         """The events on the box's page, all or those after one."""
@@ -62,7 +62,7 @@ class World:
         self.box.wait_for_screen(answer, timeout)
 
         def events_with_stop() -> list[Json]:
-            events = self.events(before[-1]["id"])
+            events = self.events(before[-1]["id"] if before else "")
             return events if any(event["type"] == "Stop" for event in events) else []
 
         return wait_for("Stop on the page", events_with_stop, timeout)
@@ -80,7 +80,7 @@ def converged(kind: str, directory: Path, engine: docker.APIClient, vendor: str)
             "name": "default",
             "workspace": str(workspace),
             "lead": "claude",
-            "permission_mode": owner.permission_mode,
+            **owner.permissions,
             "publish": f"127.0.0.1:{port}",
             "memory": "2g",
             "cpus": 2,
@@ -102,10 +102,10 @@ def converged(kind: str, directory: Path, engine: docker.APIClient, vendor: str)
 @contextmanager
 def _owner(kind: str) -> Iterator[Owner]:
     if kind == "root":
-        yield Owner(0, 1000, "bypassPermissions")
+        yield Owner(0, 1000, {"yolo": True}, "bypass permissions on")
         return
     with _user_dev() as uid:
-        yield Owner(uid, uid, "acceptEdits")
+        yield Owner(uid, uid, {"permission_mode": "acceptEdits"}, "accept edits on")
 
 
 @contextmanager
