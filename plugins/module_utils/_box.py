@@ -16,6 +16,8 @@ from ._naming import BoxPaths
 from ._spec import BoxSpec
 
 RELAY_SOCKET = "observer.sock"
+RUNTIME_FILES = {"entry.sh": 0o755, "attach.sh": 0o755, "tmux.conf": 0o644}  # names and modes at /agentbox
+STRICT_PROFILE = "seccomp-strict.json"
 _MAX_SOCKET_PATH = 107  # bytes; sockaddr_un holds 108 with the closing NUL
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
@@ -183,8 +185,9 @@ def _check_availability(spec: BoxSpec, setting: Setting) -> None:
             f"{spec.path}.runtime: the engine has no runtime {spec.runtime} (it has {', '.join(runtimes)})",
             "Install and register it with the engine",
         )
-    if spec.seccomp == "strict" and "seccomp-strict.json" not in setting.files:
-        raise DeclarationError(f"{spec.path}.seccomp: files holds no seccomp-strict.json")
+    for name in (*RUNTIME_FILES, *([STRICT_PROFILE] if spec.seccomp == "strict" else [])):
+        if not isinstance(setting.files.get(name), str):
+            raise DeclarationError(f"files.{name}: is missing, box {spec.name} needs it")
     if spec.credentials in ("seed", "mount"):
         raise DeclarationError(
             f"{spec.path}.credentials: {spec.credentials} is not available yet",

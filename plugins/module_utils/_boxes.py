@@ -115,6 +115,9 @@ def converge(request: Request) -> Outcome:
     setting = request.setting
     if not _naming.is_name(setting.instance):
         raise DeclarationError(f"instance: '{setting.instance}' is no valid name")
+    for name, manifest in setting.manifests.items():
+        if not isinstance(manifest, Mapping):
+            raise DeclarationError(f"manifests.{name}: must be a mapping")
     try:
         secrets = secret_values(request.secrets)
     except InvalidValueError as error:
@@ -178,7 +181,7 @@ class _Run:
                 result.uid, result.workspace = box.uid, box.workspace
                 situation = self._gather.situation(box, recreate_busy=self._request.recreate_busy)
                 result.plan = _plan.plan_box(box, situation)
-        except AgentboxError as error:
+        except (AgentboxError, OSError) as error:
             result.error = str(error)
         return result
 
@@ -240,5 +243,5 @@ class _Run:
             return
         try:
             applier.apply(result.plan, self._boxes.get(result.name))
-        except AgentboxError as error:
+        except (AgentboxError, OSError) as error:
             result.error = str(error)

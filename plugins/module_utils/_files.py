@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _naming
-from ._box import Box
+from ._box import RUNTIME_FILES, Box
 from ._hooks import managed_settings
 from ._spec import SCHEMA
 from ._state import Digester, Directory, File, json_file
 
-RUNTIME_FILES = {"entry.sh": 0o755, "attach.sh": 0o755, "tmux.conf": 0o644}
 DEFAULT_SIZE = {"columns": 200, "rows": 50}
 
 

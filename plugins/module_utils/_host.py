@@ -10,7 +10,8 @@ import os
 import pwd
 import socket
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -153,13 +154,18 @@ def _listener(port: int) -> str | None:
     """Name and pid of the process that listens on ``port``; None where /proc does not show it to this user."""
     inodes = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _listening_inodes(table, port)}
     for process in Path("/proc").glob("[0-9]*"):
-        try:
-            links = {str(descriptor.readlink()) for descriptor in (process / "fd").iterdir()}
-            if links & inodes:
+        if inodes & set(_open_files(process)):
+            with suppress(OSError):
                 return f"{(process / 'comm').read_text().strip()} (process {process.name})"
-        except OSError:
-            continue
     return None
+
+
+def _open_files(process: Path) -> Iterator[str]:
+    """What the descriptors of a process point to. One that is closed meanwhile hides none of the others."""
+    with suppress(OSError):
+        for descriptor in (process / "fd").iterdir():
+            with suppress(OSError):
+                yield str(descriptor.readlink())
 
 
 def _listening_inodes(table: str, port: int) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from . import _naming
 from ._engine import Engine
 from ._swap import ASIDE, explain_exit
+from ._values import Publish
 
 
 def boxes(engine: Engine | None, instance: str, names: list[str] | None = None) -> list[dict[str, Any]]:
@@ -64,7 +65,4 @@ def _uid(container: Mapping[str, Any]) -> int | None:
 def _pages(container: Mapping[str, Any]) -> Iterator[str]:
     bindings = container["HostConfig"].get("PortBindings") or {}
     for binding in bindings.get(f"{_naming.PAGE_PORT}/tcp") or []:
-        address = binding.get("HostIp") or "127.0.0.1"
-        yield (
-            f"http://[{address}]:{binding['HostPort']}" if ":" in address else f"http://{address}:{binding['HostPort']}"
-        )
+        yield f"http://{Publish(binding.get('HostIp') or '127.0.0.1', int(binding['HostPort']))}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import _naming
-from ._box import Box
+from ._box import STRICT_PROFILE, Box
 from ._spec import SCHEMA, digest
 from ._volumes import LABEL_UID
 
@@ -118,7 +118,7 @@ def _host_config(box: Box) -> dict[str, Any]:
 def security_options(box: Box) -> list[str]:
     options = ["no-new-privileges"]
     if box.spec.seccomp == "strict":
-        options.append(f"seccomp={box.setting.files['seccomp-strict.json']}")
+        options.append(f"seccomp={box.setting.files[STRICT_PROFILE]}")
     return options
 
 

@@ -1,0 +1,178 @@
+"""What stands between us and an engine: told apart by real sockets with nobody, somebody or something else behind."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbox._shared import _engine
+from agentbox._shared._errors import (
+    EngineAbsentError,
+    EngineError,
+    EngineStoppedError,
+    EngineTimeoutError,
+    EngineUnreachableError,
+    EngineUnsupportedError,
+)
+
+Serve = Callable[..., str]
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    answer: bytes
+    status: int
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", str(len(self.server.answer)))
+        self.end_headers()
+        self.wfile.write(self.server.answer)
+
+    def address_string(self) -> str:
+        return "unix"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name the library gives it
+        """Say nothing."""
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts a stub of an engine that answers every request with one thing; returns its address."""
+    servers: list[_Server] = []
+
+    def start(answer: object, status: int = 200) -> str:
+        path = tmp_path / "engine.sock"
+        server = _Server(str(path), _Handler)
+        server.answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        server.status = status
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        servers.append(server)
+        return f"unix://{path}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def version(newest: str, oldest: str, **more: object) -> dict[str, object]:
+    return {"Version": "99.9", "ApiVersion": newest, "MinAPIVersion": oldest, **more}
+
+
+@pytest.mark.parametrize(
+    ("newest", "oldest", "spoken"),
+    [
+        ("1.41", "1.12", "1.41"),
+        ("1.44", "1.24", "1.44"),
+        ("1.99", "1.44", "1.51"),
+        ("1.41", "1.44", "1.41"),  # an inconsistent range
+        ("1.41", "", "1.41"),
+        ("1.60", "1.55", "1.55"),
+    ],
+)
+def test_an_api_version_is_negotiated(serve: Serve, newest: str, oldest: str, spoken: str) -> None:
+    engine = _engine.connect(serve(version(newest, oldest)))
+    try:
+        assert engine.identity.api == spoken
+        assert engine.client.api_version == spoken
+        assert engine.info()["ApiVersion"] == newest, "a request reaches the engine"
+    finally:
+        engine.close()
+
+
+def test_an_engine_that_is_too_old_is_told_so(serve: Serve) -> None:
+    with pytest.raises(EngineUnsupportedError) as caught:
+        _engine.connect(serve(version("1.40", "1.12")))
+    assert "speaks API 1.40" in str(caught.value)
+    assert "Upgrade the engine" in str(caught.value)
+
+
+def test_podman_is_recognised(serve: Serve) -> None:
+    engine = _engine.connect(serve(version("1.41", "1.24", Components=[{"Name": "Podman Engine"}])))
+    assert engine.identity.podman
+    engine.close()
+
+
+@pytest.mark.parametrize("answer", [b"hello", b"[]", b"{}", b'{"ApiVersion": "x"}'])
+def test_something_else_is_no_engine(serve: Serve, answer: bytes) -> None:
+    with pytest.raises(EngineError):
+        _engine.connect(serve(answer))
+
+
+def test_an_error_of_the_engine_says_what_was_tried(serve: Serve) -> None:
+    with pytest.raises(EngineError, match="answered 500 to GET /version"):
+        _engine.connect(serve({}, status=500))
+
+
+def test_a_hanging_engine_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_engine, "PROBE_TIMEOUT", 0.3)
+    path = tmp_path / "hang.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        with pytest.raises(EngineTimeoutError, match=str(path)):
+            _engine.connect(f"unix://{path}")
+
+
+def test_a_socket_without_a_listener_or_none_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "dead.sock"
+    with pytest.raises((EngineAbsentError, EngineStoppedError), match=str(path)):
+        _engine.connect(f"unix://{path}")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+    with pytest.raises(EngineUnreachableError, match=str(path)):
+        _engine.connect(f"unix://{path}")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_a_denied_socket_shows_its_path_and_what_to_do(open_place: Path) -> None:
+    path = open_place / "engine.sock"
+    script = (
+        "import os, sys\n"
+        "from agentbox._shared import _engine\n"
+        "os.setgid(12345); os.setuid(12345)\n"
+        "try: _engine.connect(None, {'DOCKER_HOST': sys.argv[1]})\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        path.chmod(0o600)
+        done = subprocess.run(
+            [sys.executable, "-c", script, f"unix://{path}"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert done.stdout.startswith("EngineDeniedError permission denied on the engine's socket "), done.stderr
+    assert str(path) in done.stdout
+    assert "join the socket's group" in done.stdout
+
+
+@pytest.mark.parametrize("host", ["tcp://127.0.0.1:2375", "ssh://host.example", "unix:relative.sock"])
+def test_an_engine_elsewhere_is_refused(host: str) -> None:
+    with pytest.raises(EngineUnsupportedError, match="is not a local socket"):
+        _engine.connect(host)
+
+
+def test_the_option_comes_before_the_environment() -> None:
+    environ = {"DOCKER_HOST": "unix:///run/user/1000/docker.sock"}
+    assert _engine.engine_host("unix:///x", environ) == "unix:///x"
+    assert _engine.engine_host(None, environ) == "unix:///run/user/1000/docker.sock"
+    assert _engine.engine_host(None, {}) == _engine.DEFAULT_HOST

@@ -1,0 +1,266 @@
+"""What a resolved box becomes on the engine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbox._shared import _files, _naming
+from agentbox._shared._acl import AclFacts
+from agentbox._shared._box import EngineFacts, proxy_environment
+from agentbox._shared._errors import DeclarationError
+from agentbox._shared._host import Identity, Person
+from agentbox._shared._payload import create_payload, home_directories
+from agentbox._shared._spec import parse_boxes
+from agentbox._shared._state import Digester
+from tests.unit.module_utils.box_samples import (
+    CONTEXT,
+    GIB,
+    MANIFESTS,
+    SETTING,
+    STATE_DIR,
+    UID,
+    WORKSPACE,
+    box,
+    workspace,
+)
+
+PROFILE = Path(__file__).parents[3] / "templates" / "box" / "seccomp-strict.json"
+FORBIDDEN = {"ptrace", "mount", "unshare", "setns", "bpf", "keyctl", "kexec_load", "init_module", "io_uring_setup"}
+
+
+def payload(**declared: Any) -> dict[str, Any]:
+    return create_payload(box(**declared), CONTEXT)
+
+
+def mounts(created: dict[str, Any]) -> dict[str, tuple[str, bool]]:
+    return {item["Target"]: (item["Source"], item["ReadOnly"]) for item in created["HostConfig"]["Mounts"]}
+
+
+def test_every_box_is_hardened() -> None:
+    host = payload()["HostConfig"]
+    assert host["CapDrop"] == ["ALL"]
+    assert host["CapAdd"] == []
+    assert host["Privileged"] is False
+    assert host["SecurityOpt"] == ["no-new-privileges"]
+    assert host["Memory"] == host["MemorySwap"] == 4 * GIB
+    assert host["NanoCpus"] == 4_000_000_000
+    assert host["PidsLimit"] == 512
+    assert host["Ulimits"] == [{"Name": "nofile", "Soft": 4096, "Hard": 8192}]
+    assert host["RestartPolicy"] == {"Name": "unless-stopped"}
+    assert (host["Init"], host["IpcMode"], host["CgroupnsMode"]) == (True, "private", "private")
+    assert list(host["Tmpfs"]) == ["/tmp"]  # noqa: S108 - a path in the box
+    assert {"exec", "nosuid", "nodev", f"size={GIB}"} <= set(*(text.split(",") for text in host["Tmpfs"].values()))
+    assert payload()["User"] == f"{UID}:0"
+
+
+def test_limits_are_capped_at_what_the_host_has() -> None:
+    small = replace(SETTING, engine=EngineFacts(cpus=2, memory=2 * GIB, runtimes=None))
+    host = create_payload(box(setting=small, cpus=8, memory="64g"), CONTEXT)["HostConfig"]
+    assert (host["NanoCpus"], host["Memory"], host["MemorySwap"]) == (2_000_000_000, 2 * GIB, 2 * GIB)
+    labels = [create_payload(box(setting=one, cpus=8), CONTEXT)["Labels"] for one in (small, SETTING)]
+    assert labels[0][_naming.LABEL_SPEC] == labels[1][_naming.LABEL_SPEC], "the digest is of what is declared"
+
+
+def test_the_command_and_working_directory() -> None:
+    created = payload()
+    assert (created["Entrypoint"], created["Cmd"]) == ([], ["bash", "/agentbox/entry.sh"])
+    assert created["WorkingDir"] == "/workspace"
+    mirrored = payload(workspace_target="mirror")
+    assert mirrored["WorkingDir"] == WORKSPACE
+    assert mounts(mirrored)[WORKSPACE] == (WORKSPACE, False)
+    assert "GIT_CONFIG_VALUE_0=/srv/code/web" in mirrored["Env"]
+
+
+def test_what_agentbox_mounts() -> None:
+    below = f"{STATE_DIR}/boxes/web"
+    assert mounts(payload()) == {
+        "/agentbox": (f"{below}/mount", True),
+        "/etc/passwd": (f"{below}/mount/passwd", True),
+        "/run/agentbox": (f"{STATE_DIR}/relay/web", True),
+        "/etc/claude-code": (f"{below}/claude", True),
+        "/home/agent": ("abx-web-home", False),
+        "/home/agent/.npm": (f"abx-cache-npm-{UID}", False),
+        "/home/agent/.cache/pip": (f"abx-cache-pip-{UID}", False),
+        "/home/agent/.cargo/registry": (f"abx-cache-cargo-{UID}", False),
+        "/workspace": (WORKSPACE, False),
+    }
+
+
+def test_mounts_are_never_parsed_nor_made() -> None:
+    odd = '/srv/My Repo_Ünï, "a:b" ' + "x" * 140
+    created = create_payload(box(workspace=odd, facts=workspace(path=odd)), CONTEXT)
+    assert mounts(created)["/workspace"] == (odd, False)
+    assert created["Labels"][_naming.LABEL_WORKSPACE] == odd
+    assert "Binds" not in created["HostConfig"]
+    assert not any("CreateMountpoint" in item.get("BindOptions", {}) for item in created["HostConfig"]["Mounts"])
+
+
+def test_what_is_declared_beside() -> None:
+    created = payload(
+        env={"A": "x=y"},
+        mounts=["/data:/data:ro"],
+        volumes=["own:/own"],
+        gpus=2,
+        read_only=True,
+        seccomp="strict",
+        publish="127.0.0.1:4400",
+        shm_size="1g",
+    )
+    host = created["HostConfig"]
+    assert "A=x=y" in created["Env"]
+    assert mounts(created)["/data"] == ("/data", True)
+    assert mounts(created)["/own"] == ("own", False)
+    assert host["DeviceRequests"] == [{"Driver": "", "Count": 2, "Capabilities": [["gpu"]]}]
+    assert host["ReadonlyRootfs"] is True
+    assert host["SecurityOpt"][1] == 'seccomp={"defaultAction": "x"}'
+    assert host["PortBindings"] == {"4317/tcp": [{"HostIp": "127.0.0.1", "HostPort": "4400"}]}
+    assert host["ShmSize"] == GIB
+
+
+@pytest.mark.parametrize(("declared", "network"), [("bridge", "abx"), ("none", "none"), ("lan", "lan")])
+def test_networks(declared: str, network: str) -> None:
+    created = payload(network=declared)
+    assert created["HostConfig"]["NetworkMode"] == network
+    assert list(created["NetworkingConfig"]["EndpointsConfig"]) == ([] if network == "none" else [network])
+
+
+def test_the_runtime_is_named_only_when_it_is_another() -> None:
+    with_runsc = replace(SETTING, engine=replace(SETTING.engine, runtimes=("runc", "runsc")))
+    assert "Runtime" not in payload()["HostConfig"]
+    assert create_payload(box(setting=with_runsc, runtime="runsc"), CONTEXT)["HostConfig"]["Runtime"] == "runsc"
+    with pytest.raises(DeclarationError, match=r"boxes\[0\].runtime: the engine has no runtime runsc"):
+        box(runtime="runsc")
+
+
+def test_identity_is_read_only() -> None:
+    known = replace(SETTING, identity=Identity(gitconfig="/home/dev/.gitconfig", gh="/home/dev/.config/gh"))
+    found = mounts(create_payload(box(setting=known), CONTEXT))
+    assert found["/etc/gitconfig"] == ("/home/dev/.gitconfig", True)
+    assert found["/home/agent/.config/gh"] == ("/home/dev/.config/gh", True)
+
+
+def test_no_secret_is_in_the_payload_nor_in_a_readable_file() -> None:
+    raw = [{"name": "web", "workspace": WORKSPACE}]
+    declared = parse_boxes(raw, instance="abx", manifests=MANIFESTS, secrets={"web": ["TOKEN"]})[0]
+    secret = replace(box(), spec=declared)
+    values = {"TOKEN": "canary"}
+    assert "canary" not in json.dumps(create_payload(secret, CONTEXT))
+    files = [*_files.free_files(secret, values), *_files.bound_files(secret, CONTEXT, values, Digester(b"k"))]
+    holding = [file for file in files if b"canary" in file.content]
+    assert [(file.path, file.mode, file.uid, file.secret) for file in holding] == [
+        (f"{STATE_DIR}/boxes/web/mount/secrets/TOKEN", 0o400, UID, True)
+    ]
+    record = _files.record(secret, CONTEXT, values, Digester(b"k"))
+    assert record["secrets"] != _files.record(secret, CONTEXT, values, Digester(b"other"))["secrets"]
+
+
+def test_home_directories_come_with_their_parents() -> None:
+    assert home_directories(box()) == [
+        ".cache",
+        ".cache/pip",
+        ".cargo",
+        ".cargo/registry",
+        ".claude",
+        ".config",
+        ".npm",
+    ]
+
+
+def test_passwd_knows_the_box_uid() -> None:
+    assert f"agent:x:{UID}:0:agent:/home/agent:/bin/bash" in _files.passwd(UID).splitlines()
+
+
+def test_proxy_variables_in_both_cases_and_never_for_loopback() -> None:
+    found = proxy_environment({"HTTPS_PROXY": "http://proxy.example:3128", "no_proxy": "intra.example,localhost"})
+    assert found["https_proxy"] == found["HTTPS_PROXY"] == "http://proxy.example:3128"
+    assert found["NO_PROXY"] == found["no_proxy"] == "intra.example,localhost,127.0.0.1,::1"
+    assert proxy_environment({"http_proxy": "", "https_proxy": None}) == {}
+    with pytest.raises(DeclarationError, match=r"proxy\.http: unknown key"):
+        proxy_environment({"http": "x"})
+
+
+class TestUid:
+    def test_of_the_workspaces_owner(self) -> None:
+        assert box(facts=workspace(owner=501)).uid == 501
+
+    def test_of_the_person_for_a_workspace_of_root(self) -> None:
+        assert box(facts=workspace(owner=0)).uid == 1000
+        sudo = replace(SETTING, person=Person("/home/dev", 1001, 0))
+        assert box(setting=sudo, facts=workspace(owner=0)).uid == 1001
+
+    def test_declared(self) -> None:
+        assert box(uid=12345, facts=workspace(owner=501)).uid == 12345
+
+
+class TestWorkspaceAccess:
+    def test_the_owner_needs_no_list(self) -> None:
+        assert box().acl_uids == ()
+
+    def test_another_uid_gets_an_entry_and_the_owner_keeps_access(self) -> None:
+        assert box(uid=12345).acl_uids == (UID, 12345)
+
+    def test_root_needs_no_entry(self) -> None:
+        assert box(facts=workspace(owner=0)).acl_uids == (1000,)
+
+    def test_entries_that_stand_are_not_set_again(self) -> None:
+        granted = AclFacts(True, {1000: 7}, {1000: 7})
+        assert box(facts=workspace(owner=0, acl=granted)).acl_uids == ()
+        masked = AclFacts(True, {1000: 5}, {1000: 7})
+        assert box(facts=workspace(owner=0, acl=masked)).acl_uids == (1000,)
+
+    def test_none_leaves_the_workspace_alone(self) -> None:
+        assert box(uid=12345, workspace_access="none").acl_uids == ()
+
+    def test_a_file_system_without_lists_is_named_with_what_to_do(self) -> None:
+        with pytest.raises(DeclarationError) as caught:
+            box(uid=12345, facts=workspace(acl=AclFacts(False, {}, {})))
+        assert f"boxes[0].workspace: {WORKSPACE} belongs to uid {UID}" in str(caught.value)
+        assert "workspace_access: none" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("/", "is a system directory"),
+        ("/etc/agentbox", "is a system directory"),
+        ("/home", "is a system directory"),
+        ("/opt/agentbox", "holds or lies in /opt/agentbox"),
+        ("/opt/agentbox/src", "holds or lies in /opt/agentbox"),
+        (STATE_DIR, "holds or lies in"),
+    ],
+)
+def test_a_workspace_that_rules_the_host_is_refused(path: str, reason: str) -> None:
+    with pytest.raises(DeclarationError, match=reason):
+        box(workspace=path, facts=workspace(path=path))
+
+
+def test_a_neighbour_of_a_protected_directory_is_fine() -> None:
+    assert box(workspace="/opt/agentbox2", facts=workspace(path="/opt/agentbox2")).workspace == "/opt/agentbox2"
+
+
+def test_only_the_default_workspace_is_made() -> None:
+    home = "/home/dev/agentbox-workspace"
+    made = box(workspace=None, facts=workspace(owner=None, path=home))
+    assert (made.workspace, made.workspace_missing, made.uid) == (home, True, 1000)
+    with pytest.raises(DeclarationError, match=r"boxes\[0\].workspace: /srv/code/web does not exist"):
+        box(facts=workspace(owner=None))
+
+
+def test_a_relay_path_too_long_for_a_socket_is_refused() -> None:
+    deep = replace(SETTING, state_dir="/state/" + "x" * 80)
+    with pytest.raises(DeclarationError, match=r"boxes\[0\].name: .* is longer than the 107 bytes"):
+        box(setting=deep)
+
+
+def test_the_strict_profile_allows_no_way_out() -> None:
+    profile = json.loads(PROFILE.read_text(encoding="utf-8"))
+    allowed = [rule for rule in profile["syscalls"] if rule["action"] == "SCMP_ACT_ALLOW"]
+    without_condition = {name for rule in allowed if not rule.get("args") for name in rule["names"]}
+    assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
+    assert not without_condition & (FORBIDDEN | {"clone", "clone3", "socket", "personality", "execveat"})
+    assert {"execve", "openat", "read", "write", "mmap", "futex"} <= without_condition

@@ -1,0 +1,319 @@
+"""From what is declared and what exists to what is done."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agentbox._shared import _plan
+from agentbox._shared._drift import without_password
+from agentbox._shared._errors import AgentboxError, DeclarationError
+from agentbox._shared._plan import BoxPlan, ForeignBoxError, Situation, plan_absent, plan_box
+from agentbox._shared._state import File
+from agentbox._shared._swap import Swap
+from agentbox._shared._volumes import Volume
+from tests.unit.module_utils.box_samples import GIB, IMAGE, STATE_DIR, UID, box, inspected, spec, workspace
+
+Change = Callable[[dict[str, Any]], None]
+BOUND = File("/state/box.json", b"{}", 0o644)
+
+
+def situation(live: dict[str, Any] | None = None, **facts: Any) -> Situation:
+    return Situation(live, **{"image": IMAGE, "image_environment": ("PATH=/usr/bin",), **facts})
+
+
+def kinds(plan: BoxPlan) -> list[str]:
+    return [action.kind for action in plan.actions]
+
+
+def plan(wanted: dict[str, Any] | None = None, *, status: str = "running", **facts: Any) -> BoxPlan:
+    """Plan for a box whose container was made for just this declaration."""
+    declared = box(**(wanted or {}))
+    return plan_box(declared, situation(inspected(declared, status=status), **facts))
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "expected"),
+    [
+        ("running", "started", []),
+        ("restarting", "started", []),
+        ("created", "started", ["start"]),
+        ("exited", "started", ["start"]),
+        ("paused", "started", ["unpause"]),
+        ("dead", "started", ["remove", "create", "start"]),
+        ("running", "stopped", ["stop"]),
+        ("paused", "stopped", ["stop"]),
+        ("exited", "stopped", []),
+        ("created", "stopped", []),
+    ],
+)
+def test_every_state_leads_to_the_declared_one(status: str, state: str, expected: list[str]) -> None:
+    assert kinds(plan({"state": state}, status=status)) == expected
+
+
+@pytest.mark.parametrize(("state", "expected"), [("started", ["create", "start"]), ("stopped", ["create"])])
+def test_a_missing_box_is_made(state: str, expected: list[str]) -> None:
+    made = plan_box(box(state=state), situation())
+    assert kinds(made) == expected
+    assert made.before["state"] == "absent"
+    assert (made.after["state"], made.after["memory"]) == (state, "4g")
+
+
+def test_a_container_that_goes_is_not_touched() -> None:
+    with pytest.raises(AgentboxError, match="is being removed"):
+        plan(status="removing")
+
+
+def host(key: str, value: object) -> Change:
+    return lambda live: live["HostConfig"].__setitem__(key, value)
+
+
+def config(key: str, value: object) -> Change:
+    return lambda live: live["Config"].__setitem__(key, value)
+
+
+def joined(live: dict[str, Any]) -> None:
+    live["NetworkSettings"]["Networks"]["other"] = {}
+
+
+@pytest.mark.parametrize(
+    ("path", "change"),
+    [
+        ("memory", host("Memory", GIB)),
+        ("hardening.memory_swap", host("MemorySwap", -1)),
+        ("cpus", host("NanoCpus", 1_000_000_000)),
+        ("pids", host("PidsLimit", -1)),
+        ("pids", host("PidsLimit", None)),
+        ("hardening.cap_drop", host("CapDrop", None)),
+        ("hardening.cap_add", host("CapAdd", ["NET_ADMIN"])),
+        ("hardening.privileged", host("Privileged", True)),
+        ("hardening.security_opt", host("SecurityOpt", None)),
+        ("hardening.security_opt", host("SecurityOpt", ["no-new-privileges", "seccomp=unconfined"])),
+        ("hardening.namespaces", host("PidMode", "host")),
+        ("hardening.namespaces", host("IpcMode", "host")),
+        ("hardening.namespaces", host("UsernsMode", "host")),
+        ("hardening.devices", host("Devices", [{"PathOnHost": "/dev/kvm"}])),
+        ("hardening.ulimits", host("Ulimits", [])),
+        ("hardening.restart", host("RestartPolicy", {"Name": "no"})),
+        ("hardening.init", host("Init", None)),
+        ("hardening.log", host("LogConfig", {"Type": "syslog", "Config": {}})),
+        ("hardening.publish_all", host("PublishAllPorts", True)),
+        ("mounts", host("Binds", ["/var/run/docker.sock:/x"])),
+        ("network", host("NetworkMode", "host")),
+        ("network", joined),
+        ("publish", host("PortBindings", {"4317/tcp": [{"HostIp": "::", "HostPort": "1"}]})),
+        ("tmp_size", host("Tmpfs", None)),
+        ("read_only", host("ReadonlyRootfs", True)),
+        ("uid", config("User", "0:0")),
+        ("env.EXTRA", config("Env", ["EXTRA=1"])),
+        ("hardening.command", config("Cmd", ["sleep"])),
+        ("hardening.healthcheck", config("Healthcheck", None)),
+        ("image", config("Image", "other:latest")),
+    ],
+)
+def test_what_changed_behind_the_label_is_seen(path: str, change: Change) -> None:
+    live = inspected(box())
+    change(live)
+    found = plan_box(box(), situation(live))
+    assert path in [drift.path for drift in found.drift]
+    assert found.actions == ()
+    assert path in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        host("CapDrop", ["all"]),
+        host("CapDrop", ["CAP_ALL"]),
+        host("SecurityOpt", ["no-new-privileges:true"]),
+        host("SecurityOpt", ["no-new-privileges=true"]),
+        host("Tmpfs", {"/tmp": f"size={GIB},mode=1777,nodev,nosuid,exec,rw"}),  # noqa: S108 - a path in the box
+        lambda live: live["HostConfig"].update(NanoCpus=0, CpuQuota=400_000, CpuPeriod=100_000),
+        lambda live: live["HostConfig"]["Mounts"].reverse(),
+        lambda live: live["Config"]["Env"].reverse(),
+    ],
+)
+def test_another_spelling_of_the_same_is_no_drift(change: Change) -> None:
+    live = inspected(box())
+    change(live)
+    assert plan_box(box(), situation(live)).drift == ()
+
+
+def test_profiles_are_compared_as_what_they_say() -> None:
+    live = inspected(box(seccomp="strict"))
+    live["HostConfig"]["SecurityOpt"][1] = 'seccomp={"defaultAction":"x"}'
+    assert plan_box(box(seccomp="strict"), situation(live)).drift == ()
+
+
+def test_a_changed_declaration_names_its_keys() -> None:
+    live = inspected(box())
+    record = {"spec": spec().canonical()}
+    changed = plan_box(box(permission_mode="plan", memory="6g"), situation(live, record=record, bound=(BOUND,)))
+    assert [(drift.path, drift.declared) for drift in changed.drift if not drift.path.startswith("hardening")] == [
+        ("memory", "6g"),
+        ("permission_mode", "plan"),
+    ]
+    assert changed.actions == (), "what describes the container stays with it"
+
+
+def test_without_a_record_the_label_still_tells() -> None:
+    found = plan_box(box(permission_mode="plan"), situation(inspected(box())))
+    assert [drift.path for drift in found.drift] == ["label agentbox.spec"]
+
+
+def test_a_rebuilt_image_is_drift_of_the_image() -> None:
+    live = inspected(box(), context="sha256:" + "d" * 64)
+    assert [drift.path for drift in plan_box(box(), situation(live)).drift] == ["image"]
+
+
+class TestRecreation:
+    @staticmethod
+    def plan(recreate: str, **facts: Any) -> BoxPlan:
+        live = inspected(box())
+        live["HostConfig"]["PidsLimit"] = 1
+        return plan_box(box(recreate=recreate), situation(live, bound=(BOUND,), **facts))
+
+    def test_never(self) -> None:
+        found = self.plan("never")
+        assert kinds(found) == []
+        assert found.drift
+
+    @pytest.mark.parametrize("recreate", ["drift", "always"])
+    def test_when_allowed(self, recreate: str) -> None:
+        found = self.plan(recreate)
+        assert kinds(found) == ["recreate"]
+        assert found.actions[0].subject.files == (BOUND,)
+        assert found.drift == ()
+        assert (found.before, found.after) == ({"pids": 1}, {"pids": 512})
+
+    def test_drift_spares_who_is_attached(self) -> None:
+        spared = self.plan("drift", attached=True)
+        assert kinds(spared) == []
+        assert "somebody is attached" in spared.warnings[0]
+        assert kinds(self.plan("always", attached=True)) == ["recreate"]
+
+    @pytest.mark.parametrize("recreate", ["drift", "always"])
+    def test_not_without_a_difference(self, recreate: str) -> None:
+        assert kinds(plan({"recreate": recreate})) == []
+
+    def test_not_without_an_image(self) -> None:
+        with pytest.raises(DeclarationError, match=r"boxes\[0\].image: the engine holds no image abx:latest"):
+            self.plan("always", image=None)
+
+
+FOREIGN = [
+    ("agentbox.managed", None, "was not made by Agentbox"),
+    ("agentbox.instance", "other", "is box web of instance other"),
+    ("agentbox.box", "api", "is box api of instance abx"),
+    ("agentbox.state_dir", "/home/x/.local/state/agentbox/abx", "is another user's box"),
+]
+
+
+@pytest.mark.parametrize(("label", "value", "message"), FOREIGN)
+class TestForeign:
+    """A container of a box's name that somebody else made is never touched."""
+
+    @staticmethod
+    def live(label: str, value: str | None) -> dict[str, Any]:
+        live = inspected(box())
+        live["Config"]["Labels"] = {**live["Config"]["Labels"], label: value}
+        return live
+
+    def test_when_a_box_shall_be_there(self, label: str, value: str | None, message: str) -> None:
+        with pytest.raises(ForeignBoxError, match=message):
+            plan_box(box(), situation(self.live(label, value)))
+
+    def test_when_it_shall_not(self, label: str, value: str | None, message: str) -> None:
+        live = self.live(label, value)
+        with pytest.raises(ForeignBoxError, match=message):
+            plan_absent("abx", STATE_DIR, "web", live, swap=None, helpers=(), paths=(), volume_names=())
+
+
+def test_another_workspace_is_most_likely_another_box() -> None:
+    elsewhere = workspace(path="/srv/other")
+    live = situation(inspected(box()))
+    with pytest.raises(ForeignBoxError, match=r"boxes\[0\].workspace: .*/srv/code/web, not in /srv/other"):
+        plan_box(box(workspace="/srv/other", facts=elsewhere), live)
+    moved = plan_box(box(workspace="/srv/other", facts=elsewhere, recreate="always"), live)
+    assert kinds(moved) == ["recreate"]
+
+
+def test_what_the_image_lacks_is_named() -> None:
+    with pytest.raises(DeclarationError, match=r"boxes\[0\].agents\[0\]: image abx:latest does not hold plain"):
+        plan_box(box(lead="plain", agents=["plain"]), situation())
+
+
+def test_check_mode_takes_it_that_an_image_comes() -> None:
+    assert kinds(plan_box(box(), situation(image=None, predict=True))) == ["create", "start"]
+
+
+def test_a_home_of_another_uid_is_named() -> None:
+    home = Volume("abx-web-home", "now", "abx", "501")
+    with pytest.raises(DeclarationError, match=rf"boxes\[0\].uid: volume abx-web-home belongs to uid 501.*{UID}"):
+        plan_box(box(), situation(volumes={home.name: home}))
+
+
+def test_a_taken_port_stops_a_start_and_not_a_running_box() -> None:
+    taken = "127.0.0.1:4400 is taken by nginx (process 7)"
+    with pytest.raises(DeclarationError, match=r"boxes\[0\].publish: 127.0.0.1:4400 is taken by nginx"):
+        plan_box(box(publish=4400), situation(port_problem=taken))
+    assert kinds(plan_box(box(publish=4400, state="stopped"), situation(port_problem=taken))) == ["create"]
+
+
+def test_an_interrupted_recreation_comes_first() -> None:
+    swap = Swap("abx-web", "f" * 64, was_running=True, previous={})
+    assert kinds(plan(swap=swap, status="exited")) == ["finish_swap", "start"]
+
+
+def test_the_workspaces_access_is_granted_before_the_start_and_shown() -> None:
+    granted = plan_box(box(facts=workspace(owner=0)), situation())
+    assert kinds(granted) == ["set_acl", "create", "start"]
+    assert granted.after["workspace_acl"] == ["user:1000:rwX, also as default"]
+
+
+class TestAbsent:
+    @staticmethod
+    def plan(live: dict[str, Any] | None, **exists: Any) -> BoxPlan:
+        found: dict[str, Any] = {"swap": None, "helpers": (), "paths": (), "volume_names": (), **exists}
+        return plan_absent("abx", STATE_DIR, "web", live, **found)
+
+    def test_nothing_is_there(self) -> None:
+        assert self.plan(None).actions == ()
+
+    def test_everything_is_there(self) -> None:
+        removed = self.plan(inspected(box()), paths=["/state/abx/boxes/web"], volume_names=["abx-web-home"])
+        assert kinds(removed) == ["stop", "remove", "remove_volume", "remove_path"]
+        assert removed.after == {"abx-web-home": None, "/state/abx/boxes/web": None, "state": "absent"}
+
+    def test_half_of_it_is_gone(self) -> None:
+        assert kinds(self.plan(None, helpers=["abx-web.prepare"], paths=["/state/abx/relay/web"])) == [
+            "remove",
+            "remove_path",
+        ]
+
+
+def test_a_plan_changes_nothing_it_was_given() -> None:
+    live = inspected(box())
+    before = copy.deepcopy(live)
+    plan_box(box(pids=100, recreate="always"), situation(live))
+    assert live == before
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("http://user:pw@proxy.example:3128/x", "http://***@proxy.example:3128/x"),
+        ("http://proxy.example:3128", "http://proxy.example:3128"),
+        ("user@host", "user@host"),
+        (None, None),
+    ],
+)
+def test_addresses_are_shown_without_passwords(value: str | None, shown: str | None) -> None:
+    assert without_password(value) == shown
+
+
+def test_status_of_nothing() -> None:
+    assert _plan.status(None) == "absent"

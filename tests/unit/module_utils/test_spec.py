@@ -1,0 +1,196 @@
+"""Declarations: what is refused with which path, what is the same in two spellings, and the documentation's truth."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agentbox._shared._errors import DeclarationError
+from agentbox._shared._options import OPTIONS
+from agentbox._shared._spec import BoxSpec, digest, parse_boxes
+from tests.unit.module_utils.box_samples import MANIFESTS
+
+MODULES = Path(__file__).parents[3] / "plugins" / "modules"
+
+
+def parse(*boxes: Any, secrets: dict[str, list[str]] | None = None) -> list[BoxSpec]:
+    return parse_boxes(list(boxes), instance="abx", manifests=MANIFESTS, secrets=secrets)
+
+
+def problems(*boxes: Any, secrets: dict[str, list[str]] | None = None) -> str:
+    with pytest.raises(DeclarationError) as caught:
+        parse(*boxes, secrets=secrets)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"memroy": "4g"}, "boxes[0].memroy: unknown key, did you mean memory?"),
+        ({"zzz": 1}, "boxes[0].zzz: unknown key"),
+        ({"memory": "511m"}, "boxes[0].memory: must be at least 512m, not 511m"),
+        ({"memory": 4.5}, "boxes[0].memory: must be a size such as 512m or 4g, not the number 4.5"),
+        ({"memory": True}, "boxes[0].memory: must be a size such as 512m or 4g, not the boolean true"),
+        ({"cpus": 0}, "boxes[0].cpus: must be between 0.1 and 4096, not 0"),
+        ({"cpus": "nan"}, "boxes[0].cpus: must be between 0.1 and 4096, not nan"),
+        ({"pids": True}, "boxes[0].pids: must be a whole number, not the boolean true"),
+        ({"yolo": "yes"}, "boxes[0].yolo: must be true or false, not 'yes'"),
+        ({"uid": 0, "yolo": True}, "boxes[0].uid: a box never runs as uid 0"),
+        ({"uid": False}, "boxes[0].uid: must be a whole number, not the boolean false"),
+        ({"workspace": "~/code"}, "boxes[0].workspace: must be an absolute path, not '~/code'"),
+        ({"workspace": "/a\nb"}, "boxes[0].workspace: must not contain a line break"),
+        ({"publish": "127.0.0.1:0"}, "boxes[0].publish: must be none, a port, or address:port"),
+        ({"publish": "localhost:4317"}, "boxes[0].publish: must be none, a port, or address:port"),
+        ({"publish": 4400, "network": "none"}, "boxes[0].publish: nothing can be published with network none"),
+        ({"network": "host"}, "boxes[0].network: 'host' is refused"),
+        ({"network": "container:x"}, "boxes[0].network: 'container:x' is refused"),
+        ({"env": {"A": True}}, "boxes[0].env.A: must be a string, not the boolean true"),
+        ({"env": {"A": 1}}, "boxes[0].env.A: must be a string, not the number 1"),
+        ({"env": {"A": 1.5}}, "boxes[0].env.A: must be a string, not the number 1.5"),
+        ({"env": {"A": None}}, "boxes[0].env.A: must be a string, not null"),
+        ({"env": {"A-B": "x"}}, "boxes[0].env: 'A-B' is no valid name"),
+        ({"env": {"HOME": "/x"}}, "boxes[0].env.HOME: is set by Agentbox"),
+        ({"env": {"ANTHROPIC_API_KEY": "x"}}, "boxes[0].env.ANTHROPIC_API_KEY: is a credential, move it to secrets"),
+        ({"secrets": ["TOKEN"]}, "boxes[0].secrets.TOKEN: no value is given for it"),
+        ({"secrets": {"TOKEN": "canary"}}, "boxes[0].secrets: must be a list of names here"),
+        ({"lead": "codex"}, "boxes[0].lead: there is no manifest of 'codex' (known: claude, plain)"),
+        ({"lead": "plain"}, "boxes[0].lead: 'plain' is not among agents (claude)"),
+        ({"agents": ["claude", "claude"]}, "boxes[0].agents[1]: 'claude' stands twice"),
+        ({"permission_mode": "wild"}, "boxes[0].permission_mode: claude has no mode 'wild' (it has default, plan)"),
+        ({"lead": "plain", "agents": ["plain"], "yolo": True}, "boxes[0].yolo: plain has no such mode"),
+        ({"lead": "none", "yolo": True}, "boxes[0].yolo: there is no lead"),
+        ({"mounts": ["/srv"]}, "boxes[0].mounts[0]: must be source:target[:ro|rw]"),
+        ({"mounts": ["srv:/x"]}, "boxes[0].mounts[0].source: must be an absolute path, not 'srv'"),
+        ({"mounts": [{"source": "/a", "target": "/b", "mode": "ro"}]}, "boxes[0].mounts[0].mode: unknown key"),
+        ({"mounts": ["/srv:/workspace"]}, "boxes[0].mounts: target /workspace is taken"),
+        ({"mounts": ["/srv:/agentbox/x"]}, "boxes[0].mounts: target /agentbox/x is taken"),
+        ({"mounts": ["/a:/x", "/b:/x/"]}, "boxes[0].mounts: target /x is taken"),
+        ({"volumes": ["a b:/x"]}, "boxes[0].volumes[0].name: 'a b' is no valid name of a volume"),
+        ({"gpus": "some"}, "boxes[0].gpus: must be none, all or a number of devices"),
+        ({"image": "a b"}, "boxes[0].image: 'a b' is no image reference"),
+        ({"state": "present"}, "boxes[0].state: must be one of started, stopped, absent, not 'present'"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_path(declared: dict[str, Any], message: str) -> None:
+    found = problems({"name": "web", **declared})
+    assert message in found
+    assert "canary" not in found
+
+
+def test_all_problems_are_told_at_once() -> None:
+    found = problems({"name": "A"}, {"memory": "1m"}, "text")
+    for expected in ("boxes[0].name:", "boxes[1].name: is missing", "boxes[1].memory:", "boxes[2]: must be a mapping"):
+        assert expected in found
+
+
+def test_what_two_boxes_would_share_names_both() -> None:
+    assert "boxes[1].name: the name 'a' is that of boxes[0] too" in problems({"name": "a"}, {"name": "a"})
+    port = {"publish": "127.0.0.1:4400"}
+    found = problems({"name": "a", **port}, {"name": "b", "publish": 4400})
+    assert found == "boxes[1].publish: the published port 127.0.0.1:4400 is that of boxes[0] too"
+    parse({"name": "a", **port}, {"name": "b", "state": "absent", **port})
+
+
+def test_secrets_need_a_box_and_agree_with_credentials() -> None:
+    assert problems({"name": "a"}, secrets={"b": ["X"]}) == "secrets.b: there is no box of that name"
+    contradiction = problems({"name": "a", "credentials": "none"}, secrets={"a": ["ANTHROPIC_API_KEY"]})
+    assert "boxes[0].secrets.ANTHROPIC_API_KEY: contradicts credentials none" in contradiction
+    assert parse({"name": "a", "secrets": ["B"]}, secrets={"a": ["B", "A"]})[0].secrets == ("A", "B")
+
+
+@pytest.mark.parametrize("nothing", [None, "", []])
+def test_nothing_declared_means_no_boxes(nothing: object) -> None:
+    assert parse_boxes(nothing, instance="abx", manifests={}) == []
+    spec = parse({"name": "a", "mounts": nothing, "volumes": nothing, "secrets": nothing, "agents": ["claude"]})[0]
+    assert (spec.mounts, spec.volumes, spec.secrets) == ((), (), ())
+
+
+@pytest.mark.parametrize("wrong", [{"name": "a"}, "a", 3, True])
+def test_boxes_that_are_no_list(wrong: object) -> None:
+    with pytest.raises(DeclarationError, match="boxes: must be a list of boxes"):
+        parse_boxes(wrong, instance="abx", manifests={})
+
+
+def test_an_absent_box_needs_nothing_but_its_name() -> None:
+    assert parse({"name": "a", "state": "absent", "lead": "gone"})[0].state == "absent"
+
+
+def test_only_the_default_box_publishes_by_itself() -> None:
+    specs = parse({"name": "default"}, {"name": "web"})
+    assert [str(spec.publish) for spec in specs] == ["127.0.0.1:4317", "None"]
+    assert parse({"name": "default", "network": "none"})[0].publish is None
+    assert parse({"name": "default", "publish": "none"})[0].publish is None
+    assert str(parse({"name": "web", "publish": "[::1]:4400"})[0].publish) == "[::1]:4400"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"memory": "4g"}, {"memory": 4 << 30}),
+        ({"memory": "4g"}, {"memory": "4096MiB"}),
+        ({"cpus": 4}, {"cpus": "4.0"}),
+        ({"pids": 600}, {"pids": "600"}),
+        ({"publish": 4400}, {"publish": "127.0.0.1:4400"}),
+        ({"workspace": "/srv/x"}, {"workspace": "//srv/./x/"}),
+        ({"image": "abx"}, {"image": "abx:latest"}),
+        ({"env": {"A": "1", "B": "2"}}, {"env": {"B": "2", "A": "1"}}),
+        ({"mounts": ["/a:/x", "/b:/y:ro"]}, {"mounts": ["/b/:/y/:ro", {"source": "/a", "target": "/x"}]}),
+        ({"agents": ["claude"]}, {}),
+        ({"recreate": "never"}, {"recreate": "drift"}),
+    ],
+)
+def test_spelling_never_changes_the_digest(one: dict[str, Any], other: dict[str, Any]) -> None:
+    digests = {digest(parse({"name": "a", **declared})[0].canonical(), "c") for declared in (one, other)}
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"memory": "5g"}, {"yolo": True}, {"env": {"A": ""}}, {"mounts": ["/a:/x:ro"]}, {"cpus": 4.01}, {"uid": 1000}],
+)
+def test_a_change_changes_the_digest(change: dict[str, Any]) -> None:
+    base = {"name": "a", "mounts": ["/a:/x"]}
+    assert digest(parse(base)[0].canonical(), "c") != digest(parse({**base, **change})[0].canonical(), "c")
+    assert digest(parse(base)[0].canonical(), "c") != digest(parse(base)[0].canonical(), "d")
+
+
+def documentation(module: str) -> dict[str, Any]:
+    tree = ast.parse((MODULES / f"{module}.py").read_text(encoding="utf-8"))
+    texts = {
+        node.targets[0].id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+    }
+    found: dict[str, Any] = yaml.safe_load(str(texts["DOCUMENTATION"]))
+    return found
+
+
+def test_the_documentation_is_the_table() -> None:
+    documented = documentation("box")["options"]["boxes"]["suboptions"]
+    assert list(documented) == [option.name for option in OPTIONS] == [field.name for field in fields(BoxSpec)][1:]
+    for option in OPTIONS:
+        entry = documented[option.name]
+        assert " ".join(entry["description"].split()) == option.description, option.name
+        assert entry["type"] == option.kind, option.name
+        assert entry.get("default") == option.default, option.name
+        assert tuple(entry.get("choices", ())) == option.choices, option.name
+        assert entry.get("required", False) == option.required, option.name
+
+
+@pytest.mark.parametrize("module", ["box", "box_info"])
+def test_the_documentation_is_the_argument_spec(module: str) -> None:
+    plugin = __import__(f"ansible_collections.agentbox.fleet.plugins.modules.{module}", fromlist=["ARGUMENT_SPEC"])
+    documented = documentation(module)["options"]
+    own = {name: entry for name, entry in plugin.ARGUMENT_SPEC.items() if name not in plugin.ENGINE_OPTIONS}
+    assert set(documented) == set(own)
+    for name, entry in own.items():
+        assert documented[name]["type"] == entry["type"], name
+        assert documented[name].get("default") == entry.get("default"), name
+        assert documented[name].get("elements") == entry.get("elements"), name
