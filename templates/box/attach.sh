@@ -22,5 +22,11 @@ if ! box has-session -t '=agentbox' 2> /dev/null; then
 fi
 
 # Not a client of the session itself: each view has its own current window, and detaching removes only the view.
-exec tmux -u -L agentbox new-session -s "view-$$" -t '=agentbox' \; \
-  set-option destroy-unattached on \; select-window -t ':=main'
+# Not by the option destroy-unattached: with it and a session-closed hook tmux 3.3a crashes now and then.
+view=view-$$
+end() { box kill-session -t "=$view" 2> /dev/null; }
+end # one of that name belonged to a process that is gone
+trap end EXIT
+trap 'exit 129' HUP
+trap 'exit 143' TERM
+box new-session -s "$view" -t '=agentbox' \; select-window -t ':=main'

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import importlib
 import logging
 import os
 import sys
 
-from . import config, lead, probe
-from .supervisor import Supervisor
-from .tmux import Tmux
+from . import config
 
-_CONFIGURATION = 78  # EX_CONFIG of sysexits.h
+# Each has a function ``main(box) -> exit code`` and is imported only when it is the one to run: the supervisor stays
+# small, and the lead starts soon.
+_COMMANDS = {"supervise": ".supervisor", "lead": ".lead", "probe": ".probe"}
 
 
 def main(arguments: list[str]) -> int:
@@ -19,32 +19,13 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] not in _COMMANDS:
         sys.stderr.write(f"usage: python -m agentbox.box {'|'.join(_COMMANDS)}\n")
         return os.EX_USAGE
+    command = importlib.import_module(_COMMANDS[arguments[0]], __package__)
     try:
-        return _COMMANDS[arguments[0]](config.current())
+        return int(command.main(config.current()))
     except config.BoxConfigError as error:
-        sys.stderr.write(f"agentbox: {error}\n")
-        return _CONFIGURATION
+        logging.getLogger("agentbox").error("%s", error)
+        return os.EX_CONFIG
 
-
-def _supervise(box: config.Box) -> int:
-    return Supervisor(box, Tmux(box.tmux_conf)).run()
-
-
-def _lead(box: config.Box) -> int:
-    try:
-        lead.launch(box, os.environ)
-    except lead.LaunchError as error:
-        sys.stderr.write(f"agentbox: {error}\n")
-        return _CONFIGURATION
-
-
-def _probe(box: config.Box) -> int:
-    sys.stdout.write(json.dumps(probe.run(box)) + "\n")
-    sys.stdout.flush()
-    os._exit(0)  # a part that hangs (a dead mount) must not keep the answer from ending
-
-
-_COMMANDS = {"supervise": _supervise, "lead": _lead, "probe": _probe}
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -29,6 +29,15 @@ class LaunchError(Exception):
     """The lead can't start; the message says why and stays visible in its pane."""
 
 
+def main(box: Box) -> int:
+    """Become the lead. Returns only when that is not possible."""
+    try:
+        launch(box, os.environ)
+    except LaunchError as error:
+        sys.stderr.write(f"agentbox: {error}\n")
+        return os.EX_CONFIG
+
+
 def launch(box: Box, environ: Mapping[str, str]) -> NoReturn:
     """Replace this process by the lead (a login shell when the box has none). Raises LaunchError."""
     try:

@@ -39,6 +39,10 @@ class _StopRequested(Exception):  # noqa: N818 - a request, no error
     """SIGTERM arrived."""
 
 
+def main(box: Box) -> int:
+    return Supervisor(box, Tmux(box.tmux_conf)).run()
+
+
 class Supervisor:
     """One box's session. ``run`` returns the exit code of the container."""
 
@@ -89,6 +93,7 @@ class Supervisor:
             return self._heal("the lead's pane is gone", self._replace_lead)
         self._note_lead(lead)
         delay = self._tend_observer(panes.get(self._observer_pane))
+        self._attempt(self._tmux.end_forgotten_views)
         self._status.state = "ready"
         self._save()
         return delay

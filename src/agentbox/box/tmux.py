@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agentbox._shared import _naming
 
+_VIEW = "view-"  # attach.sh names its sessions so
 CHANGED = "agentbox-changed"  # wait-for channel; the hooks in tmux.conf signal it
 _TIMEOUT = 5.0
 _SEPARATOR = "\t"
@@ -93,6 +94,14 @@ class Tmux:
             if group == _naming.TMUX_SESSION:
                 return name
         return None
+
+    def end_forgotten_views(self) -> None:
+        """End viewers' sessions that nobody is attached to: their ``attach.sh`` was killed and could not."""
+        layout = f"#{{session_attached}}{_SEPARATOR}#{{session_name}}"
+        for line in self.run("list-sessions", "-F", layout).splitlines():
+            attached, _, name = line.partition(_SEPARATOR)
+            if attached == "0" and name.startswith(_VIEW):
+                self.run("kill-session", "-t", f"={name}")
 
     def capture(self, pane: str, lines: int) -> list[str]:
         """The last ``lines`` lines a pane shows, without the empty ones below them."""
