@@ -52,7 +52,9 @@ def script(wanted: Sequence[Check]) -> str:
     parts = []
     for number, check in enumerate(wanted):
         command = shlex.join(["timeout", str(COMMAND_SECONDS), *check.argv])
-        parts.append(f'echo "{_BEGIN} {number}"; {command} 2>&1 </dev/null; echo; echo "{_END} {number} $?"')
+        parts.append(
+            f'echo "{_BEGIN} {number}"; {command} 2>&1 </dev/null; status=$?; echo; echo "{_END} {number} $status"'
+        )
     return "\n".join(parts)
 
 

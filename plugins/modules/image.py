@@ -266,27 +266,25 @@ def _proxy(option: dict[str, Any] | None, environ: dict[str, str]) -> dict[str, 
     return {name: environ.get(name) or environ.get(name.upper()) for name in names}
 
 
-def connect(module: AnsibleModule) -> _engine.Engine | None:
+def connect(params: dict[str, Any], check: bool) -> _engine.Engine | None:
     """The engine. None when there is none and that is no error: nothing to remove, or a prediction was asked for."""
     try:
-        return _engine.connect(module.params["docker_host"])
+        return _engine.connect(params["docker_host"])
     except EngineAbsentError:
-        predict = module.check_mode and module.params["engine_absent"] == "predict"
-        if not predict and module.params["state"] == "present":
+        predict = check and params["engine_absent"] == "predict"
+        if not predict and params["state"] == "present":
             raise
         return None
 
 
-def run(module: AnsibleModule) -> dict[str, Any]:
-    request = parse_request(module.params, dict(os.environ))
-    engine = connect(module)
-    if module.params["state"] == "absent":
-        result = _image.remove(engine, request, check=module.check_mode)
+def run(params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """The module's result; ``AgentboxError`` for everything that a user can do something about."""
+    request = parse_request(params, dict(os.environ))
+    engine = connect(params, check)
+    if params["state"] == "absent":
+        result = _image.remove(engine, request, check=check)
     else:
-        report = file_reporter(module.params["progress"])
-        result = _image.converge(engine, request, check=module.check_mode, report=report)
-    for warning in result.warnings:
-        module.warn(warning)
+        result = _image.converge(engine, request, check=check, report=file_reporter(params["progress"]))
     return outcome(request.name, result)
 
 
@@ -298,6 +296,7 @@ def outcome(name: str, result: _image.Result) -> dict[str, Any]:
         "changed": result.changed,
         "image": image,
         "actions": list(result.actions),
+        "warnings": list(result.warnings),
         "diff": {"before": before, "after": after},
     }
 
@@ -309,9 +308,11 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        result = run(module)
+        result = run(module.params, module.check_mode)
     except AgentboxError as error:
         module.fail_json(msg=str(error))
+    for warning in result.pop("warnings"):
+        module.warn(warning)
     module.exit_json(**result)
 
 
