@@ -111,7 +111,7 @@ def _add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
 
 def _add_option(parser: argparse.ArgumentParser, option: Option) -> None:
     """Flags keep the text; it is parsed where environment and file are too, with the same messages."""
-    text = f"{option.help}; environment {', '.join(option.variables)}; default: {option.shown_default}"
+    text = f"{option.help}; environment {', '.join(option.variables)}; default: {option.shown(option.default)}"
     text = text.replace("%", "%%")
     if option.is_switch:
         parser.add_argument(*option.flags, dest=option.key, action="store_const", const="true", help=text)

@@ -79,7 +79,8 @@ def down(call: Call) -> int:
         call.claim(box)
     variables = {"agentbox_boxes": [{"name": call.name}], "box_remove_volumes": call.arguments.volumes}
     call.run("down", variables)
-    answer(f"box {call.name} is removed" if box else f"there is no box {call.name}, nothing to do")
+    kept = "" if call.arguments.volumes else "; its volumes stay, `down --volumes` removes them"
+    answer(f"box {call.name} is removed{kept}" if box else f"there is no box {call.name}{kept}")
     return exits.OK
 
 

@@ -14,6 +14,7 @@ from . import values
 from .exits import UsageError
 
 PREFIX = "AGENTBOX_"
+DEFAULT = "default"  # the source of what nobody set
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,11 @@ class Option:
     def is_switch(self) -> bool:
         return self.parse is values.switch
 
-    @property
-    def shown_default(self) -> str:
-        """The default as help and reference say it."""
+    def shown(self, value: Any) -> str:
+        """A value as people read it."""
         if self.is_switch:
-            return "on" if self.default else "off"
-        return self.default_text or str(self.default)
+            return "on" if value else "off"
+        return self.default_text if value is None else str(value)
 
 
 NAME = Option(
@@ -131,27 +131,27 @@ class Setting:
     @property
     def asked(self) -> bool:
         """Whether somebody set it."""
-        return not self.source.startswith("default")
+        return self.source != DEFAULT
 
 
 class Settings:
     """Resolved options, addressed by the option itself."""
 
-    def __init__(self, settings: Mapping[str, Setting]) -> None:
+    def __init__(self, settings: Mapping[Option, Setting]) -> None:
         self._settings = dict(settings)
 
     def __getitem__(self, option: Option) -> Any:
-        return self._settings[option.key].value
+        return self._settings[option].value
 
     def setting(self, option: Option) -> Setting:
-        return self._settings[option.key]
+        return self._settings[option]
 
-    def has(self, option: Option) -> bool:
-        return option.key in self._settings
-
-    def report(self) -> dict[str, dict[str, Any]]:
+    def report(self) -> dict[str, dict[str, str]]:
         """``{key: {value, source}}``, as the health check shows it."""
-        return {key: {"value": item.value, "source": item.source} for key, item in self._settings.items()}
+        return {
+            option.key: {"value": option.shown(item.value), "source": item.source}
+            for option, item in self._settings.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Sources:
 
 def resolve(options: Iterable[Option], sources: Sources) -> Settings:
     """Flag, else environment, else configuration file, else default. An empty variable counts as unset."""
-    return Settings({option.key: _resolve(option, sources) for option in options})
+    return Settings({option: _resolve(option, sources) for option in options})
 
 
 def _resolve(option: Option, sources: Sources) -> Setting:
@@ -179,7 +179,7 @@ def _resolve(option: Option, sources: Sources) -> Setting:
     if option.key in sources.file:
         written = _as_text(option, sources.file[option.key], sources.file_path)
         return _parsed(option, written, f"{option.key} of {sources.file_path}")
-    return Setting(option.default, f"default: {option.default_text}" if option.default_text else "default")
+    return Setting(option.default, DEFAULT)
 
 
 def _parsed(option: Option, written: str, source: str) -> Setting:

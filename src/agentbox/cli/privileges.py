@@ -33,9 +33,7 @@ def become_root(argv: Sequence[str], secrets: Iterable[str], terminal: bool) -> 
     """Run the same command again through sudo. Raises ``AgentboxError`` when sudo would ask and nobody can answer."""
     sudo = shutil.which("sudo")
     if not sudo:
-        raise AgentboxError(
-            "this needs root: the engine can't be used by this user, and there is no sudo", "Run as root"
-        )
+        raise AgentboxError(f"{_REASON}, and there is no sudo", "Run as root")
     quiet = subprocess.run([sudo, "-n", "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if quiet.returncode != 0 and not terminal:
         raise AgentboxError(

@@ -18,7 +18,7 @@ _THREADS = 8
 
 @dataclass(frozen=True)
 class SeenBox:
-    """One box. ``state`` is the engine's word (running, exited, created, ...), ``health`` '' without a check."""
+    """One box. ``state`` is the engine's word (running, exited, created, ...), ``health`` '' when it does not run."""
 
     name: str
     container: str
@@ -69,7 +69,8 @@ def _seen(inspect: Mapping[str, Any]) -> SeenBox:
         name=labels.get(_naming.LABEL_BOX, ""),
         container=str(inspect.get("Name", "")).lstrip("/"),
         state=str(state.get("Status", "unknown")),
-        health=str((state.get("Health") or {}).get("Status", "")),
+        # The engine keeps the last verdict on a box that has ended since.
+        health=str((state.get("Health") or {}).get("Status", "")) if state.get("Running") else "",
         workspace=labels.get(_naming.LABEL_WORKSPACE, ""),
         state_dir=labels.get(_naming.LABEL_STATE_DIR, ""),
         page=_page(inspect),
