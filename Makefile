@@ -3,7 +3,7 @@ PYTHON ?= python3
 AREA ?=
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help up test test-unit test-full lint requirements dist clean
+.PHONY: help up test test-unit test-full lint requirements reference clean
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -34,6 +34,10 @@ requirements: ## Pin the dependencies anew
 	@cd requirements && for name in build agentbox box node dev; do \
 	  ../.venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	    --no-emit-index-url --no-emit-find-links --output-file $$name.txt $$name.in || exit 1; done
+
+reference: ## Write docs/boxes.md and docs/cli.md from the program's tables
+	@$(PYTHON) tools/bootstrap.py dev
+	@.venv/bin/python tools/reference.py
 
 clean: ## Remove what the tests and the set-up made in this directory
 	rm -rf .venv .cache build dist .mypy_cache .pytest_cache .ruff_cache

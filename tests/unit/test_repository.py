@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,12 @@ def test_every_dependency_earns_its_place() -> None:
             name = re.match(r"[A-Za-z0-9._-]+", line)
             if name and not line.startswith("-r"):
                 assert f"| {name[0].lower()} |" in text, f"{name[0]} of {source.name}"
+
+
+def test_reference_pages_are_what_the_tables_say() -> None:
+    reference = runpy.run_path(str(ROOT / "tools" / "reference.py"))
+    for path, text in reference["pages"]().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: run make reference"
 
 
 def test_versions_agree() -> None:
