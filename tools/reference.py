@@ -68,7 +68,7 @@ def cli() -> str:
             "## Options",
             "",
             "A flag wins over the environment (variables in the order given; an empty one counts as unset), that",
-            "over `~/.config/agentbox/config.yml`, that over the default. `agentbox doctor` shows every value's source.",
+            "over `~/.config/agentbox/config.yml`, that over the default. `agentbox doctor` shows where each is from.",
             "",
             *table(("flag", "environment", "file", "default", "meaning"), options),
             "",
