@@ -28,11 +28,11 @@ DAEMON_NAME = "dockerd"
 LOG_LINES = 15
 _POLL = 0.2  # seconds
 _DEFAULTS = "/etc/default/docker"
-# $1 daemon, $2 pid file. The options of the package's configuration count here as they do in its init script.
+# $1 is the daemon. The options of the package's configuration count here as they do in its init script.
 _START_SCRIPT = f"""
 DOCKER_OPTS=
 [ ! -r {_DEFAULTS} ] || . {_DEFAULTS}
-exec start-stop-daemon --start --background --no-close --make-pidfile --pidfile "$2" --exec "$1" -- $DOCKER_OPTS
+exec "$1" $DOCKER_OPTS
 """
 
 
@@ -157,33 +157,34 @@ def _start_unit(docker_host: str | None, timeout: float) -> None:
 def _start_without_systemd(program: str, docker_host: str | None, timeout: float, paths: HostPaths) -> str:
     remove_stale_pid_files(paths)
     log_start = paths.log.stat().st_size if paths.log.exists() else 0
-    how = "init script"
+    how, alive = "init script", _always
     if not paths.init_script.exists() or _run("service", "docker", "start").returncode != 0:
-        how = "directly"
-        _start_directly(program, paths)
-    _wait_until_it_answers(
-        docker_host,
-        timeout,
-        lambda: _tail(paths.log, log_start),
-        alive=lambda: daemon_pid(paths.service_pid_file, paths.proc) is not None,
-    )
+        how, alive = "directly", _start_directly(program, paths)
+    _wait_until_it_answers(docker_host, timeout, lambda: _tail(paths.log, log_start), alive)
     return how
 
 
-def _start_directly(program: str, paths: HostPaths) -> None:
+def _start_directly(program: str, paths: HostPaths) -> Callable[[], bool]:
+    """Start the daemon in a session of its own, as its service's process; returns whether it still runs."""
     paths.log.parent.mkdir(parents=True, exist_ok=True)
     with os.fdopen(os.open(paths.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640), "ab") as log:
-        started = subprocess.run(
-            ["/bin/sh", "-c", _START_SCRIPT, "start-engine", program, str(paths.service_pid_file)],
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", _START_SCRIPT, "start-engine", program],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            check=False,
             cwd="/",
             umask=0o022,
+            start_new_session=True,
+            env=_plain_environment(),
         )
-    if started.returncode != 0:
-        raise EngineError(f"start-stop-daemon could not start {program}:\n{_tail(paths.log, 0)}")
+    paths.service_pid_file.write_text(f"{process.pid}\n", encoding="ascii")
+    return lambda: process.poll() is None
+
+
+def _always() -> bool:
+    """For a daemon that something else started and watches."""
+    return True
 
 
 def stop_needed(paths: HostPaths = HostPaths()) -> bool:
