@@ -1,7 +1,8 @@
 """Throwaway hosts: containers with room for an engine of their own, reached by SSH like any server.
 
 ``python -m tests.hosts create|destroy`` makes and removes the one that Molecule's scenarios share, and writes its
-inventory. AGENTBOX_TEST_PLATFORM chooses the distribution, ``debian-12`` without it.
+inventory; ``load IMAGE`` gives its engine an image of this machine's, because there is no registry.
+AGENTBOX_TEST_PLATFORM chooses the distribution, ``debian-12`` without it.
 """
 
 from __future__ import annotations
@@ -52,11 +53,26 @@ def create() -> None:
 
 def destroy() -> None:
     """Remove the host that the inventory names; no host, nothing to do."""
-    if not INVENTORY.exists():
-        return
-    variables = yaml.safe_load(INVENTORY.read_text(encoding="utf-8"))["all"]["hosts"]["instance"]
-    remove(variables["agentbox_test_host"])
-    shutil.rmtree(STATE)
+    if INVENTORY.exists():
+        remove(shared_host())
+        shutil.rmtree(STATE)
+
+
+def load(image: str) -> None:
+    """Copy an image of this machine's engine into that of Molecule's host."""
+    with subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE) as saved:
+        subprocess.run(
+            ["docker", "exec", "-i", shared_host(), "docker", "load", "--quiet"], stdin=saved.stdout, check=True
+        )
+    if saved.returncode != 0:
+        raise SystemExit(f"docker save {image} failed")
+
+
+def shared_host() -> str:
+    """The container's name of Molecule's host."""
+    inventory = yaml.safe_load(INVENTORY.read_text(encoding="utf-8"))
+    name: str = inventory["all"]["hosts"]["instance"]["agentbox_test_host"]
+    return name
 
 
 @contextmanager
@@ -135,4 +151,4 @@ def docker(*arguments: str, check: bool = True) -> str:
 
 
 if __name__ == "__main__":
-    {"create": create, "destroy": destroy}[sys.argv[1]]()
+    {"create": create, "destroy": destroy, "load": load}[sys.argv[1]](*sys.argv[2:])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from typing import Any
+import sys
 
 import pytest
+from conftest import ROOT
 from testinfra.host import Host
 
 IMAGE = "debian:bookworm-slim"
@@ -13,11 +14,9 @@ HARDENED = "--cap-drop=ALL --security-opt=no-new-privileges --read-only --memory
 
 
 @pytest.fixture(scope="module")
-def image(host_variables: dict[str, Any]) -> str:
-    """An image in the host's engine, which has no registry, from the engine outside."""
-    with subprocess.Popen(["docker", "save", IMAGE], stdout=subprocess.PIPE) as saved:
-        load = ["docker", "exec", "-i", host_variables["agentbox_test_host"], "docker", "load", "--quiet"]
-        subprocess.run(load, stdin=saved.stdout, check=True)
+def image() -> str:
+    """An image in the host's engine, from the engine outside."""
+    subprocess.run([sys.executable, "-m", "tests.hosts", "load", IMAGE], cwd=ROOT, check=True)
     return IMAGE
 
 
