@@ -554,6 +554,9 @@ def credential_checks(box: Expected, credentials: Mapping[str, CredentialFacts])
 
 
 def _credential_check(box: Expected, agent: str, found: CredentialFacts | None) -> Check:
+    manifest = box.manifests.get(agent)
+    if manifest is not None and not manifest.get("credentials"):
+        return Check("credentials", box.name, "ok", f"{agent}: needs none")
     if found is None:
         return Check("credentials", box.name, "unknown", f"{agent}: the box does not say")
     if found.present:
@@ -561,7 +564,7 @@ def _credential_check(box: Expected, agent: str, found: CredentialFacts | None) 
         return Check("credentials", box.name, "ok", f"{agent}: present{kind}, not validated")
     if box.credentials == "none":
         return Check("credentials", box.name, "ok", f"{agent}: none, as declared")
-    login = (box.manifests.get(agent, {}).get("credentials") or {}).get("login") or f"{agent}'s own log-in"
+    login = ((manifest or {}).get("credentials") or {}).get("login") or f"{agent}'s own log-in"
     return Check(
         "credentials",
         box.name,

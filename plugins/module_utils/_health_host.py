@@ -66,7 +66,9 @@ def engine_check(engine: EngineFacts | EngineFailure, predicting: bool) -> Check
     if engine.kind == "absent" and predicting:
         return Check("engine", HOST, "unknown", "no engine is installed; this run would install it")
     verdict: Verdict = "fail" if engine.kind in _CERTAIN else "unknown"
-    return Check("engine", HOST, verdict, f"{engine.kind}: {plain(engine.message)}", engine.hint)
+    return Check(
+        "engine", HOST, verdict, f"{engine.kind}: {plain(engine.message)}", engine.hint or "Look at the engine's log"
+    )
 
 
 def cgroup_check(info: Mapping[str, Any]) -> Check:
@@ -266,18 +268,24 @@ def user_namespace_checks(restricted: bool | None) -> Iterable[Check]:
     ]
 
 
-def configuration_checks(configuration: Mapping[str, Mapping[str, Any]]) -> Iterable[Check]:
-    return [
-        Check(
-            "configuration",
-            HOST,
-            "ok",
-            f"{plain(key, 80)} = {_shown(entry.get('value'))} (from {plain(entry.get('source', 'unknown'))})",
-        )
+def displayable(configuration: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """A configuration as it may be shown: texts of one line, no user and password in an address."""
+    return {
+        plain(key, 80): {
+            "value": _shown(entry.get("value")),
+            "source": plain(entry.get("source", "unknown")),
+        }
         for key, entry in configuration.items()
-    ]
+    }
 
 
 def _shown(value: object) -> str:
     text = str(value)
     return without_credentials(text) if "://" in text else plain(text)
+
+
+def configuration_checks(configuration: Mapping[str, Mapping[str, Any]]) -> Iterable[Check]:
+    return [
+        Check("configuration", HOST, "ok", f"{key} = {entry['value']} (from {entry['source']})")
+        for key, entry in displayable(configuration).items()
+    ]

@@ -166,6 +166,7 @@ from ansible_collections.agentbox.fleet.plugins.module_utils._engine import ENGI
 from ansible_collections.agentbox.fleet.plugins.module_utils._errors import AgentboxError
 from ansible_collections.agentbox.fleet.plugins.module_utils._health import Check, counts, overall
 from ansible_collections.agentbox.fleet.plugins.module_utils._health_gather import Request
+from ansible_collections.agentbox.fleet.plugins.module_utils._health_host import displayable
 from ansible_collections.agentbox.fleet.plugins.module_utils._health_run import (
     Examination,
     examine,
@@ -246,6 +247,8 @@ def main() -> None:
         argument_spec=ARGUMENT_SPEC, mutually_exclusive=[("boxes", "only")], supports_check_mode=True
     )
     params = module.params
+    # Ansible echoes the options at high verbosity.
+    params["configuration"] = displayable(params["configuration"])
     predicting = module.check_mode or params["engine_absent"] == "predict"
     try:
         what = examination(params, predicting)

@@ -430,6 +430,11 @@ def test_missing_credentials_come_with_the_way_to_log_in() -> None:
     assert "`claude auth login`" in check.todo
 
 
+def test_an_agent_that_needs_no_credentials() -> None:
+    check = one("credentials", expected=samples.expected(manifests={"claude": {"name": "claude"}}))
+    assert (check.verdict, check.seen) == ("ok", "claude: needs none")
+
+
 def test_no_credentials_as_declared() -> None:
     facts = samples.box(
         expected=samples.expected(credentials="none"),
