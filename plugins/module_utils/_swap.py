@@ -23,7 +23,7 @@ from ._state import File, json_file, read_file, read_json, remove_file, write_fi
 ASIDE = ".old"  # no box name holds a dot, so no box can ever want this name
 STABLE_SECONDS = 3.0  # a container without a health check has to run that long
 HEALTH_SECONDS = 40.0  # how long the first verdict of a health check is awaited
-_POLL = 0.5
+_POLL = 1.0
 
 
 @dataclass(frozen=True)
@@ -109,23 +109,38 @@ def _replace(
 
 
 def wait_until_works(engine: Engine, container: str, name: str) -> None:
-    """Wait until a started container is healthy, or runs on although its health check says nothing in time."""
+    """Wait until a started container passes its health check, or runs on although the check says nothing in time.
+
+    The check is run here too: the engine lets a whole interval pass before it does.
+    """
     begin = time.monotonic()
     while True:
         found = engine.inspect_container(container)
         if not found or not found["State"]["Running"] or found.get("RestartCount"):
-            raise EngineError(
-                f"container {name} does not stay up: {explain_exit(found)}{last_lines(engine, container)}"
-            )
-        health = (found["State"].get("Health") or {}).get("Status", "none")
-        seconds = time.monotonic() - begin
-        if health == "healthy" or (health in ("none", "") and seconds >= STABLE_SECONDS):
-            return
+            reason = f"{explain_exit(found)}{last_lines(engine, container)}"
+            raise EngineError(f"container {name} does not stay up: {reason}")
+        health = (found["State"].get("Health") or {}).get("Status") or "none"
         if health == "unhealthy":
             raise EngineError(f"container {name} is unhealthy{last_lines(engine, container)}")
-        if seconds >= HEALTH_SECONDS:
+        seconds = time.monotonic() - begin
+        if seconds >= HEALTH_SECONDS or (health == "none" and seconds >= STABLE_SECONDS):
+            return
+        if health == "healthy" or (health == "starting" and _passes_check(engine, found)):
             return
         time.sleep(_POLL)
+
+
+def _passes_check(engine: Engine, found: Mapping[str, Any]) -> bool:
+    kind, *command = found["Config"]["Healthcheck"]["Test"]
+    if kind != "CMD":
+        return False
+    try:
+        with engine.doing(f"run the health check of {found['Name']}"):
+            run = engine.client.exec_create(found["Id"], command)
+            engine.client.exec_start(run["Id"])
+            return bool(engine.client.exec_inspect(run["Id"])["ExitCode"] == 0)
+    except EngineError:
+        return False  # it just ended; the next look at it tells
 
 
 def explain_exit(found: Mapping[str, Any] | None) -> str:
