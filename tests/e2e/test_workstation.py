@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.workstation import Transcript, Workstation, fresh_machine
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1500)
 
 SILENCE = 12.0  # seconds; progress comes at least every 10, the rest is slack for a busy machine
 SECOND_RUN = 30.0  # seconds; nothing to install, build or create

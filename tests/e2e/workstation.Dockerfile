@@ -1,8 +1,6 @@
-# A fresh Debian 12 machine of a company: systemd, git, make, python3 and the company's certificates, nothing else.
-FROM debian:bookworm-slim
+# A developer's fresh machine: what the tests' servers have, and what somebody needs to get and start this project.
+ARG BASE
+FROM ${BASE}
 RUN apt-get update \
- && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
-      ca-certificates dbus git iproute2 make procps python3 sudo systemd systemd-sysv \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends git make sudo \
  && rm -rf /var/lib/apt/lists/*
-COPY ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
-CMD ["/lib/systemd/systemd"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -14,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.cleanup import TEST_LABEL
-from tests.e2e.support import REPOSITORY, docker, wait_for
+from tests import hosts
+from tests.e2e.support import REPOSITORY
 
-IMAGE = "agentbox-test-workstation"
+IMAGE = "agentbox-test-workstation:debian-12"
 DOCKERFILE = Path(__file__).with_name("workstation.Dockerfile")
-SYSTEM_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+SOURCE = "/srv/agentbox.git"
 CA_VARIABLES = (
     "CURL_CA_BUNDLE",
     "GIT_SSL_CAINFO",
@@ -28,15 +27,7 @@ CA_VARIABLES = (
     "REQUESTS_CA_BUNDLE",
     "SSL_CERT_FILE",
 )
-# What systemd and an engine need in a container; --privileged would ask for more than some machines have.
-MACHINE_OPTIONS = (
-    *("--cgroupns=host", "--volume=/sys/fs/cgroup:/sys/fs/cgroup:rw", "--volume=/var/lib/docker"),
-    *("--tmpfs=/run", "--tmpfs=/run/lock", "--tmpfs=/tmp:exec"),
-    *("--cap-add=SYS_ADMIN", "--cap-add=NET_ADMIN", "--cap-add=SYS_PTRACE", "--cap-add=MKNOD"),
-    *("--security-opt=seccomp=unconfined", "--security-opt=apparmor=unconfined"),
-    "--device-cgroup-rule=a *:* rwm",
-)
-COMMAND_TIMEOUT = 280  # seconds
+COMMAND_TIMEOUT = 900  # seconds; minutes on a machine that does nothing else
 
 
 @dataclass(frozen=True)
@@ -84,7 +75,7 @@ class Workstation:
 
     def make_user(self, name: str) -> None:
         """An ordinary user without any right to become root."""
-        docker("exec", self.container, "useradd", "--create-home", "--shell=/bin/bash", name)
+        hosts.docker("exec", self.container, "useradd", "--create-home", "--shell=/bin/bash", name)
 
     def allow_sudo(self, name: str) -> None:
         """Let ``name`` become root without a password."""
@@ -92,40 +83,37 @@ class Workstation:
 
     def clone_repository(self, user: str) -> None:
         """A clone of this repository's committed HEAD in the home of ``user``."""
-        done = self.run(user, "git clone --quiet /srv/agentbox.git agentbox")
+        done = self.run(user, f"git clone --quiet {SOURCE} agentbox")
         assert done.returncode == 0, done.output
 
 
 @contextmanager
 def fresh_machine() -> Iterator[Workstation]:
     """A machine nobody touched yet, with this repository's HEAD to clone from; removed afterwards."""
-    container = f"abx{secrets.token_hex(4)}-workstation"
-    trusted = [f"--env={name}={SYSTEM_BUNDLE}" for name in CA_VARIABLES if name in os.environ]
+    name = f"abx{secrets.token_hex(4)}-workstation"
+    trusted = [f"--env={variable}={hosts.SYSTEM_BUNDLE}" for variable in CA_VARIABLES if variable in os.environ]
     _build_image()
-    docker("run", "--detach", f"--name={container}", f"--label={TEST_LABEL}=e2e", *MACHINE_OPTIONS, *trusted, IMAGE)
+    hosts.docker("run", "--detach", f"--name={name}", f"--label={hosts.LABEL}", *hosts.MACHINE_OPTIONS, *trusted, IMAGE)
     try:
-        _offer_repository(container)
-        wait_for("systemd that runs", lambda: _is_up(container))
-        yield Workstation(container)
+        _offer_repository(name)
+        hosts.wait_for_systemd(name)
+        yield Workstation(name)
     finally:
-        docker("rm", "--force", "--volumes", container)
+        hosts.remove(name)
 
 
 def _build_image() -> None:
-    """Layers come from the engine's cache; the classic builder is in every client."""
-    with TemporaryDirectory() as context:
-        bundle = os.environ.get("SSL_CERT_FILE", SYSTEM_BUNDLE)
-        shutil.copy(bundle, Path(context, "ca-certificates.crt"))
-        docker("build", "--quiet", f"--tag={IMAGE}", f"--label={TEST_LABEL}=e2e", f"--file={DOCKERFILE}", context)
+    base = hosts.build_image("debian-12")
+    with TemporaryDirectory() as empty:
+        options = [f"--tag={IMAGE}", f"--build-arg=BASE={base}", f"--file={DOCKERFILE}"]
+        hosts.docker("build", "--quiet", *options, empty)
 
 
-def _offer_repository(container: str) -> None:
+def _offer_repository(name: str) -> None:
     with TemporaryDirectory() as directory:
         bare = Path(directory, "agentbox.git")
         clone = ["git", "clone", "--quiet", "--bare", "--depth=1", f"file://{REPOSITORY}", str(bare)]
         subprocess.run(clone, check=True)
-        docker("cp", str(bare), f"{container}:/srv/agentbox.git")
-
-
-def _is_up(container: str) -> bool:
-    return docker("exec", container, "systemctl", "is-system-running", check=False).strip() == "running"
+        hosts.docker("cp", str(bare), f"{name}:{SOURCE}")
+    # Every user of the machine may clone what root put there.
+    hosts.docker("exec", name, "git", "config", "--system", "safe.directory", SOURCE)
