@@ -34,7 +34,8 @@ def main(box: Box) -> int:
     try:
         launch(box, os.environ)
     except LaunchError as error:
-        sys.stderr.write(f"agentbox: {error}\n")
+        # tmux scrolls the first line away when it says below that the pane is dead.
+        sys.stderr.write(f"\nagentbox: {error}\n")
         return os.EX_CONFIG
 
 

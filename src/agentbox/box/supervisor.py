@@ -96,7 +96,8 @@ class Supervisor:
         self._attempt(self._tmux.end_forgotten_views)
         self._status.state = "ready"
         self._save()
-        return delay
+        # tmux may learn that the terminal was closed before it learns the process's status.
+        return min(delay, _SETTLE) if lead.dead and lead.status is None else delay
 
     def _note_lead(self, pane: Pane) -> None:
         lead = self._status.lead

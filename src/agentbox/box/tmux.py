@@ -103,10 +103,9 @@ class Tmux:
             if attached == "0" and name.startswith(_VIEW):
                 self.run("kill-session", "-t", f"={name}")
 
-    def capture(self, pane: str, lines: int) -> list[str]:
-        """The last ``lines`` lines a pane shows, without the empty ones below them."""
-        text = self.run("capture-pane", "-p", "-t", pane)
-        return text.rstrip().split("\n")[-lines:]
+    def tail(self, pane: str, scrolled: int) -> list[str]:
+        """What a pane shows and the ``scrolled`` lines above it, without the empty lines at the end."""
+        return self.run("capture-pane", "-p", "-S", f"-{scrolled}", "-t", pane).rstrip().split("\n")
 
     def waiter(self) -> subprocess.Popen[bytes]:
         """A client that ends when something changed or the server is gone."""

@@ -95,11 +95,8 @@ class Recorder:
 
     def _opened(self) -> EventStore:
         if self._store is None:
-            try:
-                self._store = EventStore(self._path)
-                self.last_id = self._store.last_id()
-            except OSError as error:
-                raise StoreError(str(error)) from error
+            self._store = EventStore(self._path)
+            self.last_id = self._store.last_id()
         return self._store
 
     def _close(self) -> None:

@@ -70,6 +70,8 @@ class EventStore:
             if not _is_damage(error):
                 raise StoreError(f"{path}: {error}") from error
             self._replace_damaged(path)
+        except OSError as error:
+            raise StoreError(str(error)) from error
 
     def _open(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

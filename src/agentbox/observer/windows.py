@@ -8,7 +8,7 @@ from agentbox.box.tmux import Pane, Tmux, TmuxError
 
 from .text import plain
 
-LINES = 24
+LINES = 40
 _MAX_PANES = 24
 _LINE_CHARS = 400
 
@@ -35,7 +35,10 @@ def _view(tmux: Tmux, pane: Pane) -> dict[str, Any]:
 
 def _lines(tmux: Tmux, pane: Pane) -> list[str]:
     try:
-        captured = tmux.capture(pane.id, LINES)
+        captured = tmux.tail(pane.id, LINES)
     except TmuxError:  # the pane ended between the two commands
         return []
-    return [plain(line, _LINE_CHARS).rstrip() for line in captured]
+    lines = [plain(line, _LINE_CHARS).rstrip() for line in captured]
+    # Programs draw at the top and at the bottom of the screen: of the empty lines between them one is enough.
+    shown = [line for before, line in zip(["", *lines], lines, strict=False) if line or before]
+    return shown[-LINES:]

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 PROBE_AGENT = "agentbox"
 PROBE_TYPE = "Probe"
@@ -37,3 +37,7 @@ class Event(BaseModel):
     synthetic: bool = Field(description="Made by a health check, not by an agent; the page does not show these.")
     truncated: bool = Field(description="Long texts of the payload were cut to keep the store small.")
     payload: dict[str, Any] = Field(description="What the agent sent, as it sent it.")
+
+    @field_serializer("received_at", when_used="json")
+    def _rfc3339(self, moment: datetime) -> str:
+        return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import pty
@@ -12,9 +13,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from agentbox.box import config
 
@@ -76,6 +77,30 @@ def eventually(look: Callable[[], _Value], seconds: float = 10.0) -> _Value:
         time.sleep(0.05)
 
 
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+def request(
+    port: int, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+) -> Answer:
+    """One request to loopback; header names of the answer in lower case."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request(method, path, body, dict(headers or {}))
+        response = connection.getresponse()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, found, response.read().decode())
+    finally:
+        connection.close()
+
+
 class BoxDirectory:
     """The files of one box and how to run its programs."""
 
@@ -125,6 +150,33 @@ class BoxDirectory:
     def secret(self, name: str, value: bytes) -> None:
         (self.mount / "secrets" / name).write_bytes(value)
         self.declare(secrets=[*self.declaration["secrets"], name])
+
+    @contextlib.contextmanager
+    def observed(self) -> Iterator[subprocess.Popen[bytes]]:
+        """The Observer by itself, from its first answer until the block ends."""
+        self.declare()
+        with (self.base / "observer.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "agentbox.observer"], env=self.environ, stdout=log, stderr=log
+            )
+        try:
+            eventually(lambda: self.get("/healthz").status, 20)
+            yield process
+        finally:
+            process.terminate()
+            process.wait(10)
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return request(self.page_port, "GET", path, headers=headers)
+
+    def report(self, payload: Mapping[str, Any], agent: str = "recorder", **headers: str) -> Answer:
+        """What a hook of an agent posts."""
+        body = json.dumps(payload).encode()
+        return request(self.hook_port, "POST", f"/hook/{agent}", body, headers)
+
+    def events(self, after: str = "") -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.get(f"/api/events?after={after}").json["events"]
+        return found
 
     def run(self, *arguments: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
         """A module of the runtime, e.g. ``run("agentbox.box", "probe")``."""
