@@ -78,10 +78,15 @@ def ways(wanted: str, source: str, recorded: Base | None, present: Collection[st
 
 
 def obtain(
-    engine: Engine, candidates: Iterable[Base], sources: Iterable[AptSource], report: Report
+    engine: Engine,
+    candidates: Iterable[Base],
+    sources: Iterable[AptSource],
+    environ: Mapping[str, str],
+    report: Report,
 ) -> tuple[Base, str]:
     """Have one of ``candidates`` in the engine; it and its image ID.
 
+    ``sources`` are the host's archives for the base, ``environ`` is for programs that fetch from them (proxies).
     Raises ``BaseError`` with what went wrong on every way.
     """
     failures = []
@@ -89,20 +94,16 @@ def obtain(
     for way in candidates:
         try:
             if engine.inspect_image(way.reference) is None:
-                _fetch(engine, way, mirror, report)
+                if way.source == "registry":
+                    _pull(engine, way.reference, report)
+                else:
+                    _debootstrap(engine, way, mirror, environ, report)
         except AgentboxError as error:
             report(f"base: {error}")
             failures.append(str(error))
             continue
         return way, _image_id(engine, way.reference)
     raise BaseError("no base image: " + "; ".join(failures), "Load one into the engine, or set base to one it has")
-
-
-def _fetch(engine: Engine, way: Base, mirror: str | None, report: Report) -> None:
-    if way.source == "registry":
-        _pull(engine, way.reference, report)
-    else:
-        _debootstrap(engine, way, mirror, report)
 
 
 def _image_id(engine: Engine, reference: str) -> str:
@@ -157,9 +158,9 @@ def _mirror(sources: Iterable[AptSource]) -> str | None:
     return None
 
 
-def _debootstrap(engine: Engine, way: Base, mirror: str | None, report: Report) -> None:
+def _debootstrap(engine: Engine, way: Base, mirror: str | None, environ: Mapping[str, str], report: Report) -> None:
     suite = suite_of(way.wanted)
-    program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    program = shutil.which("debootstrap", path=f"{environ.get('PATH', '')}:/usr/sbin:/sbin")
     if not program:
         raise BaseError("debootstrap is not installed", "Install it, the image role does")
     if os.geteuid() != 0:
@@ -170,22 +171,27 @@ def _debootstrap(engine: Engine, way: Base, mirror: str | None, report: Report) 
     with tempfile.TemporaryDirectory(prefix="agentbox-base-", dir="/var/tmp") as directory:
         root = str(Path(directory, "root"))
         report(f"base: making Debian {suite} from the host's APT sources")
-        _run_debootstrap([program, "--variant=minbase", "--include=ca-certificates", suite, root, mirror], report)
+        _run_debootstrap(
+            [program, "--variant=minbase", "--include=ca-certificates", suite, root, mirror], environ, report
+        )
         report("base: importing into the engine")
         _import(engine, root, way.reference)
 
 
-def _run_debootstrap(command: list[str], report: Report) -> None:
+def _run_debootstrap(command: list[str], environ: Mapping[str, str], report: Report) -> None:
     last: deque[str] = deque(maxlen=FAILURE_LINES)
 
     def observe(line: str) -> None:
         last.append(line)
         report(f"base: {line.removeprefix('I: ')}")
 
-    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     try:
         status = _lines.run(
-            ["unshare", "--mount", *command], observe, lambda: report("base: debootstrap is working"), environ=environ
+            ["unshare", "--mount", *command],
+            observe,
+            lambda: report("base: debootstrap is working"),
+            # A base that is torn by a power cut is never imported, so dpkg need not sync every file.
+            environ={**environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8", "DPKG_FORCE": "unsafe-io"},
         )
     except OSError as error:
         raise BaseError(f"cannot run debootstrap: {error}") from error

@@ -150,7 +150,7 @@ class _Convergence:
             return self._unchanged()
         self._check_disk()
         self._report(f"image: building {self._request.name}: {', '.join(reasons)}")
-        base, base_id = _base.obtain(self._engine, self._ways(), self._sources.debian, self._report)
+        base, base_id = _base.obtain(self._engine, self._ways(), self._sources.debian, self._environ, self._report)
         builder = _build.find_builder(self._engine, self._environ)
         versions, warnings = self._resolved_versions(builder, base)
         inputs = self._inputs(base_id, versions)

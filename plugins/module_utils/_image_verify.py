@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from . import _lines
 from ._engine import Engine
 from ._errors import AgentboxError
 from ._manifests import LATEST, Agent
@@ -136,8 +137,9 @@ def run(engine: Engine, image_id: str, instance: str, wanted: Sequence[Check], r
         container = engine.client.create_container_from_config(config)["Id"]
         try:
             engine.client.start(container)
-            engine.client.wait(container, timeout=COMMAND_SECONDS * (len(wanted) + 1))
-            output: bytes = engine.client.logs(container, stdout=True, stderr=True)
+            output: list[bytes] = []
+            chunks = engine.client.logs(container, stream=True, follow=True)
+            _lines.pump(chunks, output.append, lambda: report("verify: its programs are still running"))
         finally:
             engine.client.remove_container(container, force=True, v=True)
-    return judge(wanted, parse(output.decode("utf-8", "replace")))
+    return judge(wanted, parse(b"".join(output).decode("utf-8", "replace")))

@@ -6,26 +6,26 @@ import queue
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import IO
+from typing import IO, TypeVar
 
 IDLE_SECONDS = 8.0  # below the 10 s within which a user is promised a sign of life
 
-Observe = Callable[[str], None]
+Item = TypeVar("Item", str, bytes)
 Idle = Callable[[], None]
 
 
-def pump(lines: Iterable[str], observe: Observe, idle: Idle, interval: float = IDLE_SECONDS) -> None:
-    """Hand every line to ``observe``; call ``idle`` after each ``interval`` seconds without one.
+def pump(stream: Iterable[Item], observe: Callable[[Item], None], idle: Idle, interval: float = IDLE_SECONDS) -> None:
+    """Hand every item of ``stream`` to ``observe``; call ``idle`` after each ``interval`` seconds without one.
 
-    Returns at the end of ``lines``. An exception of ``lines``, ``observe`` or ``idle`` is raised here; the last two
+    Returns at the end of ``stream``. An exception of ``stream``, ``observe`` or ``idle`` is raised here; the last two
     are the way to give up on a stream that hangs.
     """
-    inbox: queue.SimpleQueue[str | Exception | None] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[Item | Exception | None] = queue.SimpleQueue()
 
     def read() -> None:
         try:
-            for line in lines:
-                inbox.put(line)
+            for item in stream:
+                inbox.put(item)
         except Exception as error:  # whatever it is, it belongs to the thread that asked
             inbox.put(error)
         else:
@@ -47,7 +47,7 @@ def pump(lines: Iterable[str], observe: Observe, idle: Idle, interval: float = I
 
 def run(
     argv: Sequence[str],
-    observe: Observe,
+    observe: Callable[[str], None],
     idle: Idle,
     *,
     environ: Mapping[str, str] | None = None,

@@ -11,7 +11,7 @@ import configparser
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -64,13 +64,20 @@ def read(suite: str | None, environ: Mapping[str, str], root: Path = Path("/")) 
 
 
 def debian_sources(texts: Iterable[str], suite: str) -> list[AptSource]:
-    """The http(s) sources of Debian's own ``suite`` with its updates and security suites, in the order found.
+    """The http(s) sources of Debian's own archives for ``suite`` with its updates and security suites.
 
-    Sources of others that are named after the suite too are left out: a base has no key for them.
+    A host of another release has them too, under its own suite: one archive holds all supported releases. Sources of
+    others that are named after a suite are left out, because a base has no key for them.
     """
-    wanted = {suite, f"{suite}-updates", f"{suite}-security"}
-    found = [source for text in texts for source in _parse_sources(text) if source.suite in wanted]
-    return list(dict.fromkeys(found))
+    found = [(source, part) for text in texts for source in _parse_sources(text) for part in _parts(source.suite)]
+    own = [(source, part) for source, part in found if source.suite == suite + part]
+    return list(dict.fromkeys(replace(source, suite=suite + part) for source, part in own or found))
+
+
+def _parts(suite: str) -> list[str]:
+    """What follows the release's name; empty for a suite that a base does not need, such as backports."""
+    found = re.match(r"^[a-z]+(|-updates|-security)$", suite)
+    return [found[1]] if found else []
 
 
 def _parse_sources(text: str) -> Iterator[AptSource]:

@@ -486,7 +486,7 @@ def test_a_base_is_made_from_the_hosts_own_packages(workshop: Workshop, connecte
     debian = _sources.read("bookworm", os.environ).debian
     lines: list[str] = []
     try:
-        base, base_id = _base.obtain(connected, [wanted], debian, lines.append)
+        base, base_id = _base.obtain(connected, [wanted], debian, os.environ, lines.append)
         assert base == wanted
         assert any("Extracting" in line for line in lines)
         output = output_of(workshop, base_id, "cat /etc/os-release; ls /etc/ssl/certs")
@@ -499,6 +499,6 @@ def test_a_base_is_made_from_the_hosts_own_packages(workshop: Workshop, connecte
 def test_no_way_to_a_base_says_what_was_tried(connected: _engine.Engine) -> None:
     ways = _base.ways("registry.invalid/debian:trixie-slim", "auto", None, set())
     with pytest.raises(_base.BaseError) as caught:
-        _base.obtain(connected, ways, [], lambda _: None)
+        _base.obtain(connected, ways, [], os.environ, lambda _: None)
     assert "pull registry.invalid/debian:trixie-slim" in caught.value.message
     assert "no http(s) APT source of this host has trixie" in caught.value.message

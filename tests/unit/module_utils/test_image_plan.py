@@ -1,0 +1,89 @@
+"""When an image has to be built, and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agentbox._shared._base import Base
+from agentbox._shared._errors import EngineUnsupportedError
+from agentbox._shared._image_plan import Inputs, Live, Record, agents_label, machine, parse_agents, reasons
+
+INPUTS = Inputs("FROM x\n", {"a": "1", "b": "2"}, {"WORD": "x"}, "sha256:1", "amd64")
+RECORD = Record("x:latest", INPUTS.digest(), None, "sha256:1", {}, INPUTS.fingerprints())
+
+
+def live(context: str) -> Live:
+    return Live("sha256:9", context, "agentbox", "sha256:1", {})
+
+
+CHANGES: list[tuple[dict[str, Any], str]] = [
+    ({"dockerfile": "FROM y\n"}, "Dockerfile changed"),
+    ({"files": {"a": "2", "b": "2"}}, "a changed"),
+    ({"files": {"a": "1"}}, "b is gone"),
+    ({"files": {"a": "1", "b": "2", "c": ""}}, "c is new"),
+    ({"arguments": {"WORD": "y"}}, "argument WORD changed"),
+    ({"base_id": "sha256:2"}, "base changed"),
+    ({"architecture": "arm64"}, "architecture changed"),
+]
+
+
+@pytest.mark.parametrize(("change", "reason"), CHANGES)
+def test_every_input_counts_and_is_named(change: dict[str, Any], reason: str) -> None:
+    changed = replace(INPUTS, **change)
+    assert changed.digest() != INPUTS.digest()
+    assert reasons(live(INPUTS.digest()), changed, RECORD, no_cache=False) == [reason]
+
+
+def test_order_does_not_count() -> None:
+    assert replace(INPUTS, files={"b": "2", "a": "1"}).digest() == INPUTS.digest()
+
+
+def test_nothing_to_do() -> None:
+    assert reasons(live(INPUTS.digest()), INPUTS, RECORD, no_cache=False) == []
+    assert reasons(live(INPUTS.digest()), INPUTS, Record(), no_cache=False) == []
+
+
+def test_reasons_without_a_comparison() -> None:
+    assert reasons(None, INPUTS, RECORD, no_cache=False) == ["there is no image of that name"]
+    assert reasons(live(INPUTS.digest()), INPUTS, RECORD, no_cache=True) == ["asked for"]
+    assert reasons(live("other"), INPUTS, Record(), no_cache=False) == ["its recorded content is another one"]
+    assert reasons(live("other"), None, RECORD, no_cache=False) == ["there is no base image"]
+
+
+def test_many_reasons_are_counted() -> None:
+    files = dict.fromkeys("cdefghij", "new")
+    found = reasons(live(INPUTS.digest()), replace(INPUTS, files=files), RECORD, no_cache=False)
+    assert len(found) == 6
+    assert found[-1] == "5 more"
+
+
+def test_a_record_survives_its_file() -> None:
+    record = replace(RECORD, base=Base("debian:bookworm-slim", "debootstrap", "agentbox-base:bookworm"))
+    assert Record.from_json(record.as_json()) == record
+    assert Record.from_json(None) == Record()
+    assert Record.from_json({**record.as_json(), "schema": 0}) == Record()
+
+
+def test_an_image_of_other_makers_has_no_labels() -> None:
+    labels = {"context": "c", "instance": "i"}
+    found = Live.from_inspect({"Id": "sha256:9", "Config": {"Labels": None}}, labels)
+    assert found == Live("sha256:9", "", "", "", {})
+    assert Live.from_inspect(None, labels) is None
+
+
+def test_the_agents_label() -> None:
+    versions = {"codex": "0.171.0", "claude": "2.1.332"}
+    assert agents_label(versions) == "claude=2.1.332 codex=0.171.0"
+    assert parse_agents(agents_label(versions)) == versions
+    assert parse_agents("") == {}
+
+
+def test_machines() -> None:
+    assert {machine("x86_64"), machine("amd64")} == {"amd64"}
+    assert {machine("aarch64"), machine("arm64")} == {"arm64"}
+    for name in ("riscv64", "armv7l", ""):
+        with pytest.raises(EngineUnsupportedError, match="x86_64 and aarch64"):
+            machine(name)
