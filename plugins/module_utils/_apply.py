@@ -67,6 +67,7 @@ class Applier:
         _swap.recreate(
             self._engine,
             box.paths,
+            box.container,
             action.subject.live,
             action.subject.files,
             lambda: self._create(box, plan.payload, action.subject.volumes),

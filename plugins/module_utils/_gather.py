@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -172,14 +173,15 @@ class Gatherer:
         secrets = self._secrets.get(box.spec.name, {})
         context = facts.context if facts else ""
         wanted: list[Directory | File] = [*_files.directories(box), *_files.free_files(box, secrets)]
+        bound = _files.bound_files(box, context, secrets, self._digester)
         situation = Situation(
             live=live,
             image=facts,
             image_environment=self._image_environment(live),
-            record=_state.read_json(box.paths.record) or {},
+            record=_record(box, swap),
             swap=swap,
-            free=tuple(item for item in wanted if _differs(item)),
-            bound=tuple(item for item in _files.bound_files(box, context, secrets, self._digester) if _differs(item)),
+            free=tuple(item for item in wanted if _differs(item, swap)),
+            bound=tuple(item for item in bound if _differs(item, swap)),
             leftovers=_undeclared_secrets(box),
             volumes=self._volumes,
             unprepared=unprepared(
@@ -206,10 +208,11 @@ class Gatherer:
         publish = box.spec.publish
         if not publish or box.spec.state != "started" or (live and publish.port in _published(live)):
             return None
-        for name, item in self._containers.items():
+        problem = _host.port_problem(publish)
+        for name, item in self._containers.items() if problem else ():
             if any(port.get("PublicPort") == publish.port for port in item.get("Ports") or []):
                 return f"{publish} is taken by container {name}"
-        return _host.port_problem(publish)
+        return problem
 
     def _with_viewers(self, box: Box, situation: Situation) -> Situation:
         """Ask tmux for attached clients, only where the answer decides whether a differing box is made anew."""
@@ -235,7 +238,19 @@ def _published(live: Mapping[str, Any]) -> set[int]:
     return {int(item["HostPort"]) for group in bindings.values() for item in group or [] if item.get("HostPort")}
 
 
-def _differs(item: Directory | File) -> bool:
+def _record(box: Box, swap: Swap | None) -> dict[str, Any]:
+    """The record of the container that counts: with a recreation to take back, the one from before it."""
+    if swap is None or not swap.restores(box.paths.record):
+        return _state.read_json(box.paths.record) or {}
+    before = swap.previous[box.paths.record]
+    return dict(json.loads(before[0])) if before else {}
+
+
+def _differs(item: Directory | File, swap: Swap | None) -> bool:
+    """Whether ``item`` has to be written, once an interrupted recreation is taken back."""
+    if isinstance(item, File) and swap and swap.restores(item.path):
+        before = swap.previous[item.path]
+        return before is None or (before[0].encode(), before[1]) != (item.content, item.mode)
     return _state.directory_differs(item) if isinstance(item, Directory) else _state.file_differs(item)
 
 

@@ -79,6 +79,12 @@ def cache_volume(instance: str, cache: str, uid: int) -> str:
     return f"{instance}-cache-{cache}-{uid}"
 
 
+def is_own_volume(instance: str, volume: str) -> bool:
+    """Whether ``volume`` is or may become a HOME or a cache of ``instance``."""
+    below = volume.removeprefix(f"{instance}-")
+    return below != volume and (below.endswith("-home") or below.startswith("cache-"))
+
+
 def network_name(instance: str) -> str:
     return instance
 

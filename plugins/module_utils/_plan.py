@@ -207,6 +207,10 @@ def _check_creatable(box: Box, situation: Situation) -> None:
                 f"(it holds {', '.join(sorted(image.agents)) or 'none'})",
                 "Add it to agentbox_agents and build the image again",
             )
+    for mount in box.spec.volumes:
+        volume = situation.volumes.get(mount.source)
+        if volume and volume.instance not in ("", box.setting.instance):
+            raise DeclarationError(f"{box.spec.path}.volumes: {mount.source} belongs to instance {volume.instance}")
     for name in volumes(box):
         volume = situation.volumes.get(name)
         if volume and volume.uid != str(box.uid):

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import _values as values
 from ._errors import DeclarationError
-from ._naming import DEFAULT_BOX, PAGE_PORT, container_name, home_volume, image_tag
+from ._naming import DEFAULT_BOX, PAGE_PORT, container_name, home_volume, image_tag, is_own_volume
 from ._options import OPTIONS
 from ._values import InvalidValueError, Mount, Publish
 
@@ -139,6 +139,11 @@ def _parse_box(
     except InvalidValueError as error:
         problems.append(f"{path}.secrets: {error.message}")
     spec = BoxSpec(path=path, **_with_derived_defaults(parsed, instance))
+    problems += [
+        f"{path}.volumes: {mount.source} is a volume of Agentbox's own"
+        for mount in spec.volumes
+        if is_own_volume(instance, mount.source)
+    ]
     return problems + _contradictions(spec, item, manifests) or spec
 
 

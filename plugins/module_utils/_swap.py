@@ -36,6 +36,10 @@ class Swap:
     previous: Mapping[str, tuple[str, int] | None]
     committed: bool = False
 
+    def restores(self, path: str) -> bool:
+        """Whether it has to be taken back, and that puts the old content of ``path`` in place."""
+        return not self.committed and path in self.previous
+
     def describe(self) -> str:
         return f"{'finish' if self.committed else 'take back'} the interrupted recreation of {self.container}"
 
@@ -65,6 +69,7 @@ def live_container(engine: Engine, name: str, swap: Swap | None) -> dict[str, An
 def recreate(
     engine: Engine,
     paths: BoxPaths,
+    container: str,
     live: Mapping[str, Any],
     files: tuple[File, ...],
     create: Callable[[], str],
@@ -72,11 +77,10 @@ def recreate(
     start: bool,
     report: Report,
 ) -> None:
-    """Replace ``live`` by what ``create`` makes (it returns the new id); ``files`` go with the new container.
+    """Replace ``live``, the box's ``container`` whatever its name was when it was read, by what ``create`` makes (it returns the new id); ``files`` go with the new container.
 
     Files hold no secret: the journal keeps what they held before.
     """
-    container = str(live["Name"]).lstrip("/")
     previous = {file.path: _previous(file.path) for file in files}
     swap = Swap(container, live["Id"], bool(live["State"].get("Running")), previous)
     _write(paths, swap)
