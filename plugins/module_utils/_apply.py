@@ -69,8 +69,8 @@ class Applier:
             box.paths,
             box.container,
             action.subject.live,
-            action.subject.files,
-            lambda: self._create(box, plan.payload, action.subject.volumes),
+            files=action.subject.files,
+            create=lambda: self._create(box, plan.payload, action.subject.volumes),
             start=box.spec.state == "started",
             report=self._report,
         )

@@ -71,15 +71,16 @@ def recreate(
     paths: BoxPaths,
     container: str,
     live: Mapping[str, Any],
+    *,
     files: tuple[File, ...],
     create: Callable[[], str],
-    *,
     start: bool,
     report: Report,
 ) -> None:
-    """Replace ``live``, the box's ``container`` whatever its name was when it was read, by what ``create`` makes (it returns the new id); ``files`` go with the new container.
+    """Replace ``live`` by what ``create`` makes (it returns the new id); ``files`` go with the new container.
 
-    Files hold no secret: the journal keeps what they held before.
+    ``container`` is its name; ``live`` may have been read while it was set aside under another. Files hold no secret:
+    the journal keeps what they held before.
     """
     previous = {file.path: _previous(file.path) for file in files}
     swap = Swap(container, live["Id"], bool(live["State"].get("Running")), previous)

@@ -124,7 +124,8 @@ def _recreate_and_die(site: Site, live: dict[str, Any], moment: str) -> None:
             _die()
 
     record = _state.json_file(site.paths("one").record, {"spec": {}}, 0o600)
-    _swap.recreate(engine, site.paths("one"), live, (record,), create, start=True, report=report)
+    name = site.container("one")
+    _swap.recreate(engine, site.paths("one"), name, live, files=(record,), create=create, start=True, report=report)
 
 
 @pytest.mark.parametrize(
