@@ -6,6 +6,7 @@ secret, and ends on SIGTERM only.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
 
@@ -21,9 +22,10 @@ from agentbox._shared import _naming
 
 from . import status as status_file
 from .config import Box
+from .ends import make_tmux_look, wait_for_end
 from .home import prepare
 from .status import Lead, Status
-from .tmux import Pane, Tmux, TmuxError
+from .tmux import Pane, Tmux, TmuxError, TmuxTimeoutError
 
 MAX_REBUILDS = 5
 REBUILD_WINDOW = 600.0  # seconds
@@ -31,6 +33,7 @@ _BACKOFF = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)  # seconds before the nth resta
 _STEADY = 60.0  # seconds an Observer has to run to count as healthy again
 _LOOK = 15.0  # seconds between looks when tmux reports nothing
 _SETTLE = 1.0  # seconds before the next attempt after tmux refused
+_REAPING = 0.1  # seconds tmux gets to notice an ended process
 _FAREWELL = 0.7  # seconds the panes get after SIGTERM
 _log = logging.getLogger("agentbox")
 
@@ -53,6 +56,8 @@ class Supervisor:
         self._rebuilds: deque[float] = deque()
         self._restarts = _Restarts(clock)
         self._lead_pane = self._observer_pane = ""
+        self._running: set[int] = set()  # processes of panes
+        self._ended: set[int] = set()  # those of them that are known to have ended
         self._waiter: subprocess.Popen[bytes] | None = None
         lead_state = "running" if box.lead else "none"
         self._status = Status("starting", "", Lead(box.lead, lead_state))
@@ -86,18 +91,30 @@ class Supervisor:
         """One look at the session, repairs included. Returns the seconds until the next look is due."""
         try:
             panes = {pane.id: pane for pane in self._tmux.panes()}
+        except TmuxTimeoutError as error:  # on a busy host that is no reason to start a second lead
+            _log.warning("%s", error)
+            return _LOOK
         except TmuxError as error:
             return self._heal(f"the tmux session is lost ({error})", self._rebuild)
         lead = panes.get(self._lead_pane)
         if lead is None:
             return self._heal("the lead's pane is gone", self._replace_lead)
+        self._note_running(panes.values())
         self._note_lead(lead)
         delay = self._tend_observer(panes.get(self._observer_pane))
         self._attempt(self._tmux.end_forgotten_views)
         self._status.state = "ready"
         self._save()
-        # tmux may learn that the terminal was closed before it learns the process's status.
-        return min(delay, _SETTLE) if lead.dead and lead.status is None else delay
+        if lead.dead and lead.status is None:
+            self._attempt(lambda: make_tmux_look(self._tmux))
+            return min(delay, _SETTLE)
+        return delay
+
+    def _note_running(self, panes: Iterable[Pane]) -> None:
+        """Whose end to wait for. A pane outlives its process while a child of that holds the terminal."""
+        pids = {pane.pid for pane in panes if not pane.dead}
+        self._ended &= pids
+        self._running = pids - self._ended
 
     def _note_lead(self, pane: Pane) -> None:
         lead = self._status.lead
@@ -184,17 +201,28 @@ class Supervisor:
     # --- waiting and ending ---------------------------------------------------------------------------------------
 
     def _wait(self, seconds: float) -> None:
-        """Until tmux reports a change, its server ends, or the time is up."""
+        """Until tmux reports a change, its server or a pane's process ends, or the time is up."""
         if seconds <= 0:
             return
         if self._waiter is None or self._waiter.poll() is not None:
             self._waiter = self._tmux.waiter()
-        try:
-            if self._waiter.wait(timeout=seconds) != 0:
+        ended = self._first_ended(self._waiter, seconds)
+        if ended & self._running:
+            self._ended |= ended
+            time.sleep(_REAPING)
+            self._attempt(lambda: make_tmux_look(self._tmux))
+        if self._waiter.poll() is not None:
+            if self._waiter.returncode != 0:
                 time.sleep(min(seconds, _SETTLE))
-        except subprocess.TimeoutExpired:
-            return
-        self._waiter = None
+            self._waiter = None
+
+    def _first_ended(self, waiter: subprocess.Popen[bytes], seconds: float) -> set[int]:
+        try:
+            return wait_for_end({waiter.pid, *self._running}, seconds)
+        except OSError:  # without pidfd_open the end of a pane's process is seen at the next look
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                waiter.wait(timeout=seconds)
+            return set()
 
     def _save(self) -> None:
         try:

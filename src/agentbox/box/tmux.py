@@ -29,6 +29,10 @@ class TmuxError(Exception):
     """tmux refused a command or did not answer; the message is tmux's own."""
 
 
+class TmuxTimeoutError(TmuxError):
+    """tmux did not answer in time: busy or stopped, but not gone."""
+
+
 @dataclass(frozen=True)
 class Pane:
     """One pane as tmux reports it. ``title`` and ``command`` come from inside the pane: untrusted text."""
@@ -59,7 +63,7 @@ class Tmux:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise TmuxError(f"tmux did not answer within {timeout:g} s") from error
+            raise TmuxTimeoutError(f"tmux did not answer within {timeout:g} s") from error
         except OSError as error:
             raise TmuxError(f"tmux can't be run: {error}") from error
         if done.returncode != 0:

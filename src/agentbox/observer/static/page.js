@@ -31,7 +31,7 @@ function windowView(window) {
 
 function eventView(event) {
   const head = element("summary", {},
-    element("time", { dateTime: event.time, textContent: event.clock }),
+    element("time", { dateTime: event.time, textContent: clock(event.time) }),
     element("b", { textContent: event.type }),
     element("span", { className: "summary", textContent: event.summary }));
   const item = element("li", { className: "event" },
@@ -55,13 +55,22 @@ function showState(state) {
   showWindows(state.windows);
 }
 
+let shownWindows = "";
+
 function showWindows(windows) {
-  const scrolled = new Map([...document.querySelectorAll(".pane")].map((pane, i) => [i, pane.querySelector("pre").scrollTop]));
+  const text = JSON.stringify(windows);
+  if (text === shownWindows) return; // what is selected stays selected
+  shownWindows = text;
+  const before = screens().map((pre) => (atEnd(pre) ? Infinity : pre.scrollTop));
   const views = windows.map(windowView);
   $("windows").replaceChildren(...(views.length ? views
     : [element("p", { className: "empty", textContent: "There is no terminal session." })]));
-  document.querySelectorAll(".pane").forEach((pane, i) => { pane.querySelector("pre").scrollTop = scrolled.get(i) ?? 1e6; });
+  screens().forEach((pre, i) => scroll(pre, before[i] ?? Infinity));
 }
+
+const screens = () => [...document.querySelectorAll(".pane pre")];
+const atEnd = (pre) => pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 8;
+const scroll = (pre, top) => { pre.scrollTop = Math.min(top, pre.scrollHeight); };
 
 function addEvent(event) {
   if ($(event.id)) return; // a stream that was interrupted sends the latest again
@@ -74,6 +83,11 @@ function live(on) {
   $("live").textContent = on ? "live" : "not live";
   $("live").dataset.state = on ? "on" : "off";
 }
+
+const clock = (time) => new Date(time).toLocaleTimeString([], { hourCycle: "h23" }); // the reader's time zone
+
+document.querySelectorAll("#events time").forEach((time) => { time.textContent = clock(time.dateTime); });
+screens().forEach((pre) => scroll(pre, Infinity));
 
 const stream = new EventSource(`/api/stream?after=${encodeURIComponent(document.body.dataset.lastId)}`);
 stream.addEventListener("open", () => live(true));
