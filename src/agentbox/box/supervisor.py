@@ -111,7 +111,7 @@ class Supervisor:
         return delay
 
     def _note_running(self, panes: Iterable[Pane]) -> None:
-        """Whose end to wait for. A pane outlives its process while a child of that holds the terminal."""
+        """Whose end to wait for. Each end counts once, even while tmux still shows the pane as alive."""
         pids = {pane.pid for pane in panes if not pane.dead}
         self._ended &= pids
         self._running = pids - self._ended
