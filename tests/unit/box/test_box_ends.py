@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+
 from agentbox.box.ends import wait_for_end
 
 from .boxes import BoxDirectory, eventually
