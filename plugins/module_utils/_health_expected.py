@@ -89,6 +89,8 @@ def expected_from_engine(
 
 
 def _was_stopped(state: Mapping[str, Any]) -> bool:
+    if state.get("Status") == "created":  # made to be stopped, unless the engine failed to start it
+        return not state.get("Error")
     ended_as_asked = state.get("ExitCode") in _STOPPED_CODES and not state.get("OOMKilled")
     return state.get("Status") == "exited" and ended_as_asked
 

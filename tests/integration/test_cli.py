@@ -109,16 +109,21 @@ class Terminal:
         deadline = time.monotonic() + timeout
         while self.process.poll() is None:
             assert time.monotonic() < deadline, f"still running after: {self.shown[-2000:]!r}"
-            self._read()
+            if not self._read():
+                time.sleep(0.05)
+        while self._read():
+            pass
         return self.process.returncode
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
+        """Take in what has been shown since; whether there was something."""
         ready, _, _ = select.select([self._primary], [], [], 0.2)
-        if ready:
-            try:
-                self.shown += os.read(self._primary, 65536).decode("utf-8", "replace")
-            except OSError:  # nothing holds the other end any more
-                time.sleep(0.1)
+        try:
+            part = os.read(self._primary, 65536) if ready else b""
+        except OSError:  # nothing holds the other end any more
+            return False
+        self.shown += part.decode("utf-8", "replace")
+        return bool(part)
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -271,7 +276,7 @@ def test_attach_shows_tmux_on_any_terminal_and_detaching_leaves_the_box(
     desk: Desk, start: Start, engine: docker.APIClient, term: str
 ) -> None:
     with terminal(desk, "attach", TERM=term) as screen:
-        screen.expect(r"main")
+        screen.expect("main.*observer")
         screen.type("\x02d")
         assert screen.wait() == 0
         assert "detached" in screen.shown
