@@ -237,7 +237,7 @@ class Supervisor:
         except TmuxError:
             return
         deadline = time.monotonic() + _FAREWELL
-        while any(Path("/proc", str(pid)).exists() for pid in pids) and time.monotonic() < deadline:
+        while any(map(_runs, pids)) and time.monotonic() < deadline:
             time.sleep(0.02)
 
 
@@ -295,6 +295,15 @@ def _observer_window() -> tuple[str, ...]:
 def _python(module: str, *arguments: str) -> tuple[str, ...]:
     """A module of this package as argv; several arguments, so tmux runs it without a shell."""
     return (sys.executable, "-m", module, *arguments)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process has not ended; one that nobody has noticed the end of yet (a zombie) has."""
+    try:
+        state = Path("/proc", str(pid), "stat").read_bytes().rpartition(b")")[2].split()[0]
+    except OSError:
+        return False
+    return state != b"Z"
 
 
 def _raise_stop(_signal: int, _frame: FrameType | None) -> None:

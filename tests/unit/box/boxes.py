@@ -40,7 +40,7 @@ def recorder_manifest(log: Path) -> dict[str, Any]:
         "credentials": {"file": "login.json", "variables": ["RECORDER_KEY"], "login": "recorder login"},
         "environment": {"RECORDER_MODE": "on"},
         "launch": {
-            "argv": [sys.executable, "-c", program],
+            "argv": [sys.executable, "-I", "-S", "-c", program],
             "permission_mode": ["--mode", "{mode}"],
             "yolo": ["--yolo"],
             "new": ["--new", "{session_id}"],
@@ -108,6 +108,7 @@ class BoxDirectory:
         self.base = base
         self.mount, self.home, self.workspace = base / "mount", base / "home", base / "ws"
         self.log = base / "launches"
+        self.supervisor: subprocess.Popen[bytes] | None = None
         for directory in (self.mount / "secrets", self.home, self.workspace, base / "t"):
             directory.mkdir(parents=True)
         for file in TEMPLATES.iterdir():
@@ -216,6 +217,7 @@ class BoxDirectory:
             process = subprocess.Popen(
                 [sys.executable, "-m", "agentbox.box", "supervise"], env=self.environ, stdout=log, stderr=log
             )
+        self.supervisor = process
         try:
             eventually(lambda: self.status()["state"] == "ready")
             yield process

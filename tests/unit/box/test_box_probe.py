@@ -8,6 +8,8 @@ import signal
 import time
 from typing import Any
 
+import pytest
+
 from .boxes import BoxDirectory, eventually
 
 
@@ -19,31 +21,28 @@ def probe(directory: BoxDirectory) -> dict[str, Any]:
     return value
 
 
-def test_running_box_is_described(directory: BoxDirectory) -> None:
-    with directory.supervised():
-        eventually(lambda: probe(directory)["observer"]["hooks"])
-        eventually(directory.launches)
-        seen = probe(directory)
+def test_running_box_is_described(running: BoxDirectory) -> None:
+    seen = probe(running)
     assert seen["schema"] == 1
     assert seen["supervisor"]["state"] == "ready"
     assert [(window["name"], len(window["panes"])) for window in seen["windows"]] == [("main", 1), ("observer", 1)]
     pane = seen["windows"][0]["panes"][0]
     assert (pane["id"], pane["dead"], pane["status"], pane["command"]) == ("%0", False, None, "cat")
     assert seen["observer"] == {"page": True, "hooks": True, "reason": ""}
-    session_id = directory.launches()[0]["argv"][3]
+    session_id = running.launches()[0]["argv"][3]
     assert seen["lead"] == {"agent": "recorder", "state": "running", "code": None, "session_id": session_id}
     assert seen["hook"]["ok"] is True
     assert seen["hook"]["seconds"] < 3
-    assert seen["credentials"] == {"recorder": {"state": "none"}}
+    assert seen["credentials"] == {"recorder": {"state": "present", "kind": "secret"}}
     assert seen["versions"]["recorder"].startswith("3.")
     assert seen["versions"]["tmux"].startswith("3.")
-    assert seen["mounts"][str(directory.workspace)] == {"writable": True}
+    assert seen["mounts"][str(running.workspace)] == {"writable": True}
 
 
-def test_proxy_variables_do_not_divert_the_probe(directory: BoxDirectory) -> None:
-    with directory.supervised():
-        directory.environ |= {"http_proxy": "http://127.0.0.1:1", "HTTP_PROXY": "http://127.0.0.1:1"}
-        eventually(lambda: probe(directory)["hook"]["ok"])
+def test_proxy_variables_do_not_divert_the_probe(running: BoxDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setitem(running.environ, name, "http://127.0.0.1:1")
+    assert probe(running)["hook"]["ok"] is True
 
 
 def test_box_that_does_not_run_is_described_too(directory: BoxDirectory) -> None:

@@ -26,40 +26,38 @@ def launched(directory: BoxDirectory, times: int) -> bool:
     return len(directory.launches()) == times
 
 
-def test_session_has_two_windows_of_the_declared_size(directory: BoxDirectory) -> None:
-    with directory.supervised():
-        layout = "#{session_name} #{window_name} #{window_panes} #{window_width}x#{window_height}"
-        windows = directory.tmux("list-windows", "-a", "-F", layout).splitlines()
-        assert windows == ["agentbox main 1 120x40", "agentbox observer 1 120x40"]
-        eventually(lambda: launched(directory, 1))
-        assert int((directory.home / ".agentbox/status.json").stat().st_mode & 0o777) == 0o600
-        assert directory.status()["lead"] == {
-            "agent": "recorder",
-            "state": "running",
-            "code": None,
-            "pane": "%0",
-            "pid": lead_pid(directory),
-        }
+def test_session_has_two_windows_of_the_declared_size(running: BoxDirectory) -> None:
+    layout = "#{session_name} #{window_name} #{window_panes} #{window_width}x#{window_height}"
+    windows = running.tmux("list-windows", "-a", "-F", layout).splitlines()
+    assert windows == ["agentbox main 1 120x40", "agentbox observer 1 120x40"]
 
 
-def test_terminal_is_set_for_agents(directory: BoxDirectory) -> None:
-    with directory.supervised():
-        wanted = {"escape-time": "0", "focus-events": "on", "exit-empty": "off"}
-        assert {name: directory.tmux("show", "-sv", name) for name in wanted} == wanted
-        wanted = {"history-limit": "50000", "window-size": "latest", "default-terminal": "tmux-256color"}
-        assert {name: directory.tmux("show", "-gv", name) for name in wanted} == wanted
-        assert directory.tmux("show", "-pv", "-t", LEAD, "remain-on-exit") == "on"
+def test_status_is_private_and_names_the_lead(running: BoxDirectory) -> None:
+    assert int((running.home / ".agentbox/status.json").stat().st_mode & 0o777) == 0o600
+    assert running.status()["lead"] == {
+        "agent": "recorder",
+        "state": "running",
+        "code": None,
+        "pane": "%0",
+        "pid": lead_pid(running),
+    }
 
 
-def test_secrets_reach_the_lead_and_nobody_else(directory: BoxDirectory) -> None:
-    directory.secret("RECORDER_KEY", b"classified")
-    with directory.supervised() as supervisor:
-        eventually(lambda: launched(directory, 1))
-        assert directory.launches()[0]["environ"]["RECORDER_KEY"] == "classified"
-        server = int(directory.tmux("display-message", "-p", "#{pid}"))
-        for pid in (supervisor.pid, server, observer_pid(directory)):
-            assert b"classified" not in Path(f"/proc/{pid}/environ").read_bytes()
-        assert "classified" not in directory.tmux("show-environment", "-g")
+def test_terminal_is_set_for_agents(running: BoxDirectory) -> None:
+    wanted = {"escape-time": "0", "focus-events": "on", "exit-empty": "off"}
+    assert {name: running.tmux("show", "-sv", name) for name in wanted} == wanted
+    wanted = {"history-limit": "50000", "window-size": "latest", "default-terminal": "tmux-256color"}
+    assert {name: running.tmux("show", "-gv", name) for name in wanted} == wanted
+    assert running.tmux("show", "-pv", "-t", LEAD, "remain-on-exit") == "on"
+
+
+def test_secrets_reach_the_lead_and_nobody_else(running: BoxDirectory) -> None:
+    assert running.launches()[0]["environ"]["RECORDER_KEY"] == "classified"
+    server = int(running.tmux("display-message", "-p", "#{pid}"))
+    assert running.supervisor is not None
+    for pid in (running.supervisor.pid, server, observer_pid(running)):
+        assert b"classified" not in Path(f"/proc/{pid}/environ").read_bytes()
+    assert "classified" not in running.tmux("show-environment", "-g")
 
 
 def test_lead_that_ends_is_left_with_its_code_and_can_be_started_again(directory: BoxDirectory) -> None:

@@ -81,7 +81,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.text(), json_values, max_size=6))
 def test_every_object_becomes_an_event(payload: dict[str, Any]) -> None:
     assert Event.model_validate_json(as_event(report(payload)).model_dump_json(by_alias=True)).payload == payload

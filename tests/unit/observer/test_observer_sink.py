@@ -25,35 +25,32 @@ def test_report_is_answered_with_nothing_and_stored(directory: BoxDirectory) -> 
     assert (event["agent"], event["type"], event["pane"]) == ("recorder", "PreToolUse", "%3")
 
 
-def test_request_for_permission_is_answered_at_once(directory: BoxDirectory) -> None:
+def test_request_for_permission_is_answered_at_once(observer: BoxDirectory) -> None:
     """Nobody who decides is connected, so the terminal's dialog decides."""
-    with directory.observed():
-        start = time.monotonic()
-        answer = directory.report({"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {}})
-        assert (answer.status, answer.json) == (200, {})
-        assert time.monotonic() - start < 3
+    start = time.monotonic()
+    answer = observer.report({"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {}})
+    assert (answer.status, answer.json) == (200, {})
+    assert time.monotonic() - start < 3
 
 
-def test_what_is_no_report_is_refused_and_says_why(directory: BoxDirectory) -> None:
-    with directory.observed():
-        port = directory.hook_port
-        assert request(port, "POST", "/hook/recorder", b"{").status == 400
-        assert request(port, "POST", "/hook/stranger", b"{}").status == 404
-        assert request(port, "GET", "/hook/recorder").status == 405
-        assert request(port, "POST", "/hook/recorder", b"{}", {"Host": "attacker.example"}).status == 421
-        assert request(port, "POST", "/hook/recorder", b"{}", {"Origin": "http://attacker.example"}).status == 403
-        too_large = json.dumps({"text": "x" * 9 * MIB}).encode()
-        assert request(port, "POST", "/hook/recorder", too_large).status == 413
-        assert directory.get("/healthz").json["store"] == {"ok": True, "lost": 0, "last": ""}
-        assert directory.events() == []
+def test_what_is_no_report_is_refused_and_says_why(observer: BoxDirectory) -> None:
+    port = observer.hook_port
+    assert request(port, "POST", "/hook/recorder", b"{").status == 400
+    assert request(port, "POST", "/hook/stranger", b"{}").status == 404
+    assert request(port, "GET", "/hook/recorder").status == 405
+    assert request(port, "POST", "/hook/recorder", b"{}", {"Host": "attacker.example"}).status == 421
+    assert request(port, "POST", "/hook/recorder", b"{}", {"Origin": "http://attacker.example"}).status == 403
+    too_large = json.dumps({"text": "x" * 9 * MIB}).encode()
+    assert request(port, "POST", "/hook/recorder", too_large).status == 413
+    assert observer.get("/healthz").json["store"]["ok"] is True
+    assert [event["type"] for event in observer.events() if event["type"] != "PermissionRequest"] == []
 
 
-def test_sink_is_not_reachable_from_outside_and_the_page_is(directory: BoxDirectory) -> None:
+def test_sink_is_not_reachable_from_outside_and_the_page_is(observer: BoxDirectory) -> None:
     address = outside_address()
-    with directory.observed():
-        socket.create_connection((address, directory.page_port), 5).close()
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((address, directory.hook_port), 5)
+    socket.create_connection((address, observer.page_port), 5).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((address, observer.hook_port), 5)
 
 
 def outside_address() -> str:
