@@ -47,7 +47,7 @@ def role_task(name: str, variables: Mapping[str, Any], **keywords: Any) -> Task:
     """A task that runs role ``name`` of this collection with ``variables``."""
     return {
         "name": name,
-        "ansible.builtin.include_role": {"name": f"{COLLECTION}.{name}"},
+        "ansible.builtin.include_role": {"name": f"{COLLECTION}.{name}", "apply": {"ignore_errors": True}},
         "vars": dict(variables),
         **keywords,
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ from agentbox._shared import _naming
 from tests.integration import engines, runs
 
 FILES = ("entry.sh", "attach.sh", "tmux.conf")
+START_TIMEOUT = 60.0  # seconds for a box to have its session
 UID = 12345  # owner of the workspaces; no user of any machine
 
 
@@ -97,3 +100,30 @@ class Site:
     def converge(self, *boxes: Any, check: bool = False, **options: Any) -> runs.Result:
         """The result of converging ``boxes`` once."""
         return runs.play([self.task(*boxes, **options)], check=check, diff=True).results[0]
+
+    def run(self, box: str, script: str) -> str:
+        """Output of a shell script in a box, as the box's own user; it must succeed."""
+        done = self.try_run(box, script)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def try_run(self, box: str, script: str) -> subprocess.CompletedProcess[str]:
+        """As ``run``, for scripts that may fail. Standard error comes with the output."""
+        return subprocess.run(
+            ["docker", "exec", self.container(box), "bash", "-c", script],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def wait_for_session(self, box: str) -> None:
+        """Wait until the terminal session of a box is there."""
+        deadline = time.monotonic() + START_TIMEOUT
+        while (
+            self.try_run(box, f"tmux -L {_naming.TMUX_SOCKET} has-session -t ={_naming.TMUX_SESSION}").returncode != 0
+        ):
+            assert time.monotonic() < deadline, f"no session in box {box}"
+            time.sleep(0.25)

@@ -55,6 +55,8 @@ def test_obstacles_in_the_state_of_boxes(engine: docker.APIClient, instance: str
     site, scratch = Site(instance, place), scratch_of(place)
     cases = {f"box{index}": case for index, case in enumerate(obstacles(BOX_FILES, BOX_DIRECTORIES))}
     paths = {}
+    for directory in (site.state, site.state / "boxes"):
+        directory.mkdir(mode=0o711, parents=True)
     for box, (below, kind) in cases.items():
         paths[box] = Path(site.paths(box).directory, below)
         obstruct(paths[box], kind, scratch)

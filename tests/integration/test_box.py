@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +18,6 @@ from tests.integration.sites import UID, Site
 
 CANARY = "canary-of-a-secret"
 BRACES = "{{ lookup('pipe', 'touch {place}/executed') }}"
-START_TIMEOUT = 60.0  # seconds for a box to have its session
 STOP_LIMIT = 5.0  # seconds for a box to end, far below the 20 s after which the engine kills it
 
 
@@ -83,28 +80,6 @@ def declared(site: Site) -> list[dict[str, Any]]:
     ]
 
 
-def run_in(site: Site, box: str, script: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run a shell script in a box, as the box's own user."""
-    done = subprocess.run(
-        ["docker", "exec", site.container(box), "bash", "-c", script],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert not check or done.returncode == 0, done.stdout
-    return done
-
-
-def wait_for_session(site: Site, box: str) -> None:
-    deadline = time.monotonic() + START_TIMEOUT
-    while run_in(site, box, "tmux -L agentbox has-session -t =agentbox", check=False).returncode != 0:
-        assert time.monotonic() < deadline, f"no session in box {box}"
-        time.sleep(0.25)
-
-
 def item(result: runs.Result, box: str) -> dict[str, Any]:
     found: dict[str, Any] = next(entry for entry in result["boxes"] if entry["name"] == box)
     return found
@@ -161,9 +136,7 @@ def test_hardening_is_on_the_live_container(made: Made, engine: docker.APIClient
 
 def test_the_process_is_confined(made: Made) -> None:
     status = dict(
-        line.split(":\t", 1)
-        for line in run_in(made.site, "one", "cat /proc/1/status").stdout.splitlines()
-        if ":\t" in line
+        line.split(":\t", 1) for line in made.site.run("one", "cat /proc/1/status").splitlines() if ":\t" in line
     )
     for capabilities in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         assert int(status[capabilities], 16) == 0, capabilities
@@ -173,7 +146,7 @@ def test_the_process_is_confined(made: Made) -> None:
 
 
 def test_a_uid_that_no_image_knows_has_home_git_tmux_and_ssh(made: Made) -> None:
-    wait_for_session(made.site, "one")
+    made.site.wait_for_session("one")
     script = """
         set -e
         id -un
@@ -185,25 +158,23 @@ def test_a_uid_that_no_image_knows_has_home_git_tmux_and_ssh(made: Made) -> None
         python3 -c 'import pwd, os; print(pwd.getpwuid(os.getuid()).pw_dir)'
         tmux -L agentbox list-sessions -F '#{session_name}'
     """
-    assert run_in(made.site, "one", script).stdout.split() == ["agent", str(UID), "a", "/home/agent", "agentbox"]
+    assert made.site.run("one", script).split() == ["agent", str(UID), "a", "/home/agent", "agentbox"]
 
 
 def test_windows_of_the_first_session(made: Made) -> None:
     """The very first session of a server that had none, found on the box user's socket."""
-    wait_for_session(made.site, "two")
-    listed = run_in(made.site, "two", "tmux -L agentbox list-windows -t =agentbox -F '#{window_name}'").stdout.split()
+    made.site.wait_for_session("two")
+    listed = made.site.run("two", "tmux -L agentbox list-windows -t =agentbox -F '#{window_name}'").split()
     assert listed == [_naming.WINDOW_LEAD, _naming.WINDOW_OBSERVER]
 
 
 def test_caches_belong_to_the_box_user_from_the_start(made: Made) -> None:
-    owned = run_in(
-        made.site, "one", "stat -c '%u %n' ~/.npm ~/.cache ~/.cache/pip ~/.cargo ~/.cargo/registry ~/.standin"
-    )
-    assert [line.split()[0] for line in owned.stdout.splitlines()] == [str(UID)] * 6
+    owned = made.site.run("one", "stat -c %u ~/.npm ~/.cache ~/.cache/pip ~/.cargo ~/.cargo/registry ~/.standin")
+    assert owned.split() == [str(UID)] * 6
 
 
 def test_the_environment_arrives_byte_by_byte(made: Made) -> None:
-    assert run_in(made.site, "one", 'printf %s "$GREETING"').stdout == "two words, 'quotes' and ünïcode"
+    assert made.site.run("one", 'printf %s "$GREETING"') == "two words, 'quotes' and ünïcode"
 
 
 def test_a_secret_is_in_no_place_that_others_read(made: Made, engine: docker.APIClient) -> None:
@@ -220,22 +191,16 @@ def test_a_secret_is_in_no_place_that_others_read(made: Made, engine: docker.API
 
 
 def test_boxes_beside_each_other_cannot_reach_each_other(made: Made, engine: docker.APIClient) -> None:
-    serve = "cd /tmp && setsid python3 -m http.server 8765 > /dev/null 2>&1 &"
-    call = "curl -fsS -m 3 -o /dev/null http://{address}:8765/"
-    run_in(made.site, "one", serve)
     networks = engine.inspect_container(made.site.container("one"))["NetworkSettings"]["Networks"]
-    address = networks[made.site.instance]["IPAddress"]
-    own = run_in(
-        made.site, "one", f"for i in {{1..50}}; do {call.format(address=address)} && exit; sleep 0.1; done; exit 1"
-    )
-    assert own.returncode == 0
-    assert run_in(made.site, "two", call.format(address=address), check=False).returncode != 0
-    run_in(made.site, "one", "pkill -f http.server")
+    page = f"http://{networks[made.site.instance]['IPAddress']}:{_naming.PAGE_PORT}/healthz"
+    call = f"curl -s -m 3 -o /dev/null {page}"
+    made.site.run("one", f"for i in {{1..300}}; do {call} && exit; sleep 0.2; done; exit 1")
+    assert made.site.try_run("two", call).returncode != 0
 
 
 def test_roots_workspace_is_shared_by_acl_and_its_owner_stays(made: Made) -> None:
     workspace = made.site.workspace("rooted")
-    run_in(made.site, "rooted", "cd /workspace && echo of the agent >> kept.txt && echo new > made.txt")
+    made.site.run("rooted", "cd /workspace && echo of the agent >> kept.txt && echo new > made.txt")
     (workspace / "made.txt").write_text("edited by root\n", encoding="utf-8")
     assert (workspace / "kept.txt").read_text(encoding="utf-8") == "of root\nof the agent\n"
     assert workspace.stat().st_uid == 0
@@ -245,9 +210,9 @@ def test_roots_workspace_is_shared_by_acl_and_its_owner_stays(made: Made) -> Non
 
 
 def test_a_memory_hog_is_ended_and_the_box_lives(made: Made, engine: docker.APIClient) -> None:
-    wait_for_session(made.site, "two")
+    made.site.wait_for_session("two")
     before = engine.inspect_container(made.site.container("two"))["State"]["Pid"]
-    hog = run_in(made.site, "two", "python3 -c 'x = b\"x\" * (8 << 30)'; echo $?", check=False)
+    hog = made.site.try_run("two", "python3 -c 'x = b\"x\" * (8 << 30)'; echo $?")
     assert hog.stdout.split()[-1] in {"1", "137"}, hog.stdout
     state = engine.inspect_container(made.site.container("two"))["State"]
     assert (state["Running"], state["Pid"]) == (True, before)
@@ -270,7 +235,7 @@ for child in children:
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
 """
-    wait_for_session(made.site, "two")
-    counted = run_in(made.site, "two", f"python3 - <<'EOF'\n{bomb}\nEOF")
-    assert 0 < int(counted.stdout) < 100
+    made.site.wait_for_session("two")
+    counted = made.site.run("two", f"python3 - <<'EOF'\n{bomb}\nEOF")
+    assert 0 < int(counted) < 100
     assert engine.inspect_container(made.site.container("two"))["State"]["Running"] is True
