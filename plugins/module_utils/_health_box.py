@@ -424,7 +424,7 @@ def _probe_checks(facts: BoxFacts) -> list[Check]:
     judged: tuple[tuple[str, object, Callable[[Any], Iterable[Check]]], ...] = (
         ("supervisor", probe.supervisor, lambda part: [supervisor_check(box, part)]),
         ("tmux", probe.session, lambda part: [tmux_check(box, part)]),
-        ("lead", probe.lead, lambda part: [lead_check(box, part)]),
+        ("lead", probe.lead, lambda part: [lead_check(box, lead_now(part, probe.session))]),
         ("observer", probe.observer, lambda part: [observer_check(box, part)]),
         ("hook-event", probe.hook, lambda part: [hook_event_check(box, part)]),
         ("credentials", probe.credentials, lambda part: credential_checks(box, part)),
@@ -479,6 +479,14 @@ def tmux_check(box: Expected, session: SessionFacts) -> Check:
         f"The supervisor rebuilds them; if it does not, `docker restart {box.container}`",
         settling=True,
     )
+
+
+def lead_now(lead: LeadFacts, session: SessionFacts | Hidden) -> LeadFacts:
+    """What the supervisor knows of the lead, corrected by its pane, which the supervisor may not have looked at yet."""
+    panes = [pane for pane in session.panes if pane.window == WINDOW_LEAD] if isinstance(session, SessionFacts) else []
+    if lead.state == "none" or len(panes) != 1 or not panes[0].dead:
+        return lead
+    return LeadFacts(lead.agent, "exited", lead.code if panes[0].status is None else panes[0].status)
 
 
 def lead_check(box: Expected, lead: LeadFacts) -> Check:

@@ -143,14 +143,13 @@ def expected_boxes(engine: Engine, request: Request, info: Mapping[str, Any]) ->
     capacity = Capacity(int(info.get("NCPU") or 0), int(info.get("MemTotal") or 0))
     if request.specs is not None:
         return [expected_from_spec(spec, request.instance, request.manifests, capacity) for spec in request.specs]
-    inspected = [engine.inspect_container(name) for name in _instance_containers(engine, request.instance)]
+    inspected = [engine.inspect_container(name) for name in _instance_containers(engine, request)]
     found = [
         expected_from_engine(inspect, _origin(inspect, request.state_dir), request.manifests, capacity)
         for inspect in inspected
         if inspect is not None
     ]
-    wanted = [box for box in found if request.only is None or box.name in request.only]
-    return sorted(wanted, key=lambda box: box.name)
+    return sorted(found, key=lambda box: box.name)
 
 
 def _origin(inspect: Mapping[str, Any], state_dir: str) -> Origin:
@@ -166,13 +165,15 @@ def _json(path: str) -> Mapping[str, Any]:
         return {}
 
 
-def _instance_containers(engine: Engine, instance: str) -> list[str]:
-    """Names of the containers that are boxes of the instance; not those that a swap has put aside."""
+def _instance_containers(engine: Engine, request: Request) -> list[str]:
+    """Names of the containers that are wanted boxes of the instance; not those that a swap has put aside."""
+    wanted = {"label": [f"{LABEL_INSTANCE}={request.instance}", LABEL_BOX]}
     with engine.doing("list the boxes of the instance"):
-        listed = engine.client.containers(all=True, filters={"label": [f"{LABEL_INSTANCE}={instance}", LABEL_BOX]})
+        listed = engine.client.containers(all=True, filters=wanted)
     boxes = [str((container.get("Labels") or {}).get(LABEL_BOX)) for container in listed]
     present = {str(name).lstrip("/") for container in listed for name in container.get("Names") or []}
-    return sorted({container_name(instance, box) for box in boxes if is_name(box)} & present)
+    chosen = [box for box in boxes if is_name(box) and (request.only is None or box in request.only)]
+    return sorted({container_name(request.instance, box) for box in chosen} & present)
 
 
 def gather_boxes(engine: Engine, boxes: Sequence[Expected], request: Request) -> list[BoxFacts]:

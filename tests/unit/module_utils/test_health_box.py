@@ -366,6 +366,26 @@ def test_the_lead(lead: LeadFacts, verdict: str, seen: str) -> None:
     assert seen in check.seen
 
 
+@pytest.mark.parametrize(
+    ("lead", "panes", "seen"),
+    [
+        (LeadFacts("claude", "running", None), [Pane("main", "%0", True, 137, "claude")], "code 137 (SIGKILL)"),
+        (LeadFacts("claude", "exited", None), [Pane("main", "%0", True, 1, "claude")], "code 1"),
+        (LeadFacts("claude", "exited", 1), [Pane("main", "%0", True, None, "claude")], "code 1"),
+        (LeadFacts("claude", "exited", 1), [Pane("main", "%0", False, None, "claude")], "code 1"),
+        (LeadFacts("claude", "running", None), [Pane("observer", "%1", True, 1, "python")], "claude is running"),
+        (
+            LeadFacts("claude", "running", None),
+            [Pane("main", "%0", False, None, "claude"), Pane("main", "%2", True, 0, "claude")],
+            "claude is running",
+        ),
+    ],
+)
+def test_a_dead_pane_says_more_than_the_supervisor_knows_yet(lead: LeadFacts, panes: list[Pane], seen: str) -> None:
+    session = SessionFacts(("main", "observer"), tuple(panes))
+    assert reported("lead", lead=lead, session=session).seen.endswith(seen)
+
+
 def test_an_exited_lead_is_not_waited_for() -> None:
     assert not reported("lead", lead=LeadFacts("claude", "exited", 1)).settling
     assert reported("lead", lead=LeadFacts("claude", "none", None)).settling

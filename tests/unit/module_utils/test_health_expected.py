@@ -100,7 +100,8 @@ def test_a_record_that_says_nothing_leaves_the_limits_open(record: dict[str, Any
         ({"Status": "exited", "ExitCode": 137}, "stopped"),
         ({"Status": "exited", "ExitCode": 137, "OOMKilled": True}, "started"),
         ({"Status": "exited", "ExitCode": 1}, "started"),
-        ({"Status": "created", "ExitCode": 0}, "started"),
+        ({"Status": "created", "ExitCode": 0, "Error": ""}, "stopped"),
+        ({"Status": "created", "ExitCode": 128, "Error": "port is already allocated"}, "started"),
         ({"Status": "restarting", "ExitCode": 0}, "started"),
     ],
 )
