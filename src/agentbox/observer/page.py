@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentbox import agents
 from agentbox.box import status
@@ -129,12 +129,6 @@ class Page:
             if not same_store or event["id"] > seen:
                 watcher.put(_message("event", event))
 
-    def publish(self, events: list[Event]) -> None:
-        """Send stored events to everybody who watches."""
-        for event in events:
-            if not event.synthetic:
-                self._broadcast.send(_message("event", shown(event)))
-
     async def watch_terminal(self) -> None:
         """While somebody watches, look at the terminal and send what changed. Costs nothing otherwise."""
         last = ""
@@ -167,10 +161,17 @@ class Page:
         }
 
 
+def publish(broadcast: Broadcast, events: list[Event]) -> None:
+    """Send stored events to everybody who watches."""
+    for event in events:
+        if not event.synthetic:
+            broadcast.send(_message("event", shown(event)))
+
+
 class _Endpoint:
     """Lets Starlette take a method as a bare ASGI application instead of a request handler."""
 
-    def __init__(self, handler: Any) -> None:
+    def __init__(self, handler: ASGIApp) -> None:
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

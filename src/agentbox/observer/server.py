@@ -8,23 +8,23 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterable, Iterator
+from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from agentbox.box.config import Box
 from agentbox.box.tmux import Tmux
-from agentbox.protocol import Event
 
 from .broadcast import Broadcast
 from .conversation import follow
 from .guard import Guard
 from .health import Health
-from .page import Page, Terminal
+from .page import Page, Terminal, publish
 from .recorder import Recorder
 from .sink import sink
-from .store import Draft
 
 _PAGE_ADDRESS = "0.0.0.0"  # noqa: S104 - the container's; what is published is the host's decision
 _SINK_ADDRESS = "127.0.0.1"
@@ -40,6 +40,9 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+Listening = tuple[_Server, socket.socket]
 
 
 def _server(app: ASGIApp) -> _Server:
@@ -74,42 +77,53 @@ def _listen(address: str, port: int) -> socket.socket:
 async def serve(box: Box) -> None:
     """Until SIGTERM, SIGINT or SIGHUP. Raises OSError when the page's port is taken."""
     tmux = Tmux(box.tmux_conf)
-
-    def publish(events: list[Event]) -> None:
-        page.publish(events)
-
     broadcast = Broadcast()
-    recorder = Recorder(box.events_file, publish)
+    recorder = Recorder(box.events_file, partial(publish, broadcast))
     health = Health(box, tmux, recorder)
     page = Page(box, Terminal(tmux), recorder, broadcast, health)
-
-    def observe(draft: Draft, pid: str | None) -> None:
-        follow(box, draft, pid)
-
-    names = {box.container, box.name, os.uname().nodename}
-    servers = [(_server(Guard(page.app(), names, allow_origin=True)), _listen(_PAGE_ADDRESS, box.page_port))]
+    servers = [_page_server(box, page)]
     try:
-        listener = _listen(_SINK_ADDRESS, box.hook_port)
+        servers.append(_sink_server(box, recorder))
+        health.sink_problem = None
     except OSError as error:
         health.sink_problem = f"the hook sink can't listen on {_SINK_ADDRESS}:{box.hook_port}: {error}"
         _log.error("%s", health.sink_problem)
-    else:
-        servers.append((_server(Guard(sink(box, recorder, observe), (), allow_origin=False)), listener))
-        health.sink_problem = None
     _log.info("page on %s:%d, hooks on %s:%d", _PAGE_ADDRESS, box.page_port, _SINK_ADDRESS, box.hook_port)
+    await _run(servers, broadcast, [recorder.run(), page.watch_terminal()])
+
+
+def _page_server(box: Box, page: Page) -> Listening:
+    names = {box.container, box.name, os.uname().nodename}
+    app = Guard(page.app(), names, allow_origin=True)
+    return _server(app), _listen(_PAGE_ADDRESS, box.page_port)
+
+
+def _sink_server(box: Box, recorder: Recorder) -> Listening:
+    app = Guard(sink(box, recorder, partial(follow, box)), (), allow_origin=False)
+    return _server(app), _listen(_SINK_ADDRESS, box.hook_port)
+
+
+async def _run(servers: Iterable[Listening], broadcast: Broadcast, work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Serve and work until a signal; then end open pages, and let the work finish what it has.
+
+    Work that fails ends everything: the supervisor starts a new Observer, which is better than half of one.
+    """
 
     def stop() -> None:
         broadcast.close()
         for server, _ in servers:
             server.should_exit = True
 
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, stop)
-    background = [asyncio.create_task(recorder.run()), asyncio.create_task(page.watch_terminal())]
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    background = [asyncio.create_task(part) for part in work]
+    for task in background:
+        task.add_done_callback(lambda _: stop())
     try:
         await asyncio.gather(*(server.serve(sockets=[listener]) for server, listener in servers))
     finally:
         for task in background:
             task.cancel()
-        await asyncio.gather(*background, return_exceptions=True)
+        ends = await asyncio.gather(*background, return_exceptions=True)
+    for failure in (end for end in ends if isinstance(end, Exception)):
+        raise failure

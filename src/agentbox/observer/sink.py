@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from starlette.applications import Starlette
@@ -45,8 +45,7 @@ def sink(box: Box, recorder: Recorder, observe: Observe) -> Starlette:
         observe(report, request.headers.get(PID_HEADER))
         return JSONResponse({})
 
-    endpoint: Callable[[Request], Awaitable[Response]] = hook
-    return Starlette(routes=[Route("/hook/{agent}", endpoint, methods=["POST"])])
+    return Starlette(routes=[Route("/hook/{agent}", hook, methods=["POST"])])
 
 
 async def _body(request: Request) -> bytes | None:

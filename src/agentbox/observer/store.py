@@ -160,7 +160,10 @@ class EventStore:
 
     def last_id(self) -> str:
         """The id of the newest event, also of one that is gone by now; empty before the first."""
-        row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
+        try:
+            row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
+        except sqlite3.Error as error:
+            raise StoreError(str(error)) from error
         return self._id(row[0]) if row else ""
 
     def _id(self, seq: int) -> str:
