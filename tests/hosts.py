@@ -1,7 +1,7 @@
 """Throwaway hosts: containers with room for an engine of their own, reached by SSH like any server.
 
 ``python -m tests.hosts create|destroy`` makes and removes the one that Molecule's scenarios share, and writes its
-inventory; ``load IMAGE`` gives its engine an image of this machine's, because there is no registry.
+inventory; ``load IMAGE`` and ``load-base`` give its engine an image of this machine's, because there is no registry.
 AGENTBOX_TEST_PLATFORM chooses the distribution, ``debian-12`` without it.
 """
 
@@ -21,13 +21,15 @@ from typing import Any
 
 import yaml
 
+from agentbox._shared import _base, _engine, _sources
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCKERFILE = ROOT / "molecule" / "shared" / "host.Dockerfile"
 STATE = ROOT / ".cache" / "molecule"
 INVENTORY = STATE / "inventory.yml"
 SYSTEM_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 LABEL = "agentbox.test=host"
-BASES = {"debian-12": "debian:bookworm-slim", "debian-13": "debian:trixie-slim"}
+SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}
 START_TIMEOUT = 60.0  # seconds
 # What systemd and an engine need in a container; --privileged asks for more than some machines have.
 MACHINE_OPTIONS = (
@@ -59,13 +61,18 @@ def destroy() -> None:
 
 
 def load(image: str) -> None:
-    """Copy an image of this machine's engine into that of Molecule's host."""
+    """Copy an image of this machine's engine into that of Molecule's host; prints ``Loaded image: TAG``."""
     with subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE) as saved:
         subprocess.run(
             ["docker", "exec", "-i", shared_host(), "docker", "load", "--quiet"], stdin=saved.stdout, check=True
         )
     if saved.returncode != 0:
         raise SystemExit(f"docker save {image} failed")
+
+
+def load_base() -> None:
+    """Copy a Debian into the engine of Molecule's host."""
+    load(base_image("debian-12"))
 
 
 def shared_host() -> str:
@@ -102,11 +109,24 @@ def remove(name: str) -> None:
 def build_image(platform: str) -> str:
     """The host's image; the engine's layer cache makes this cheap the second time."""
     tag = f"agentbox-test-host:{platform}"
-    base = f"--build-arg=BASE={BASES[platform]}"
+    base = f"--build-arg=BASE={base_image(platform)}"
     with TemporaryDirectory() as context:
         shutil.copy(os.environ.get("SSL_CERT_FILE", SYSTEM_BUNDLE), Path(context, "ca-certificates.crt"))
         docker("build", "--quiet", f"--tag={tag}", base, f"--file={DOCKERFILE}", context)
     return tag
+
+
+def base_image(platform: str) -> str:
+    """A Debian that the engine has, or that a registry or this machine's APT sources give it; returns its tag."""
+    suite = SUITES[platform]
+    wanted = f"debian:{suite}-slim"
+    engine = _engine.connect()
+    present = {tag for tag in (wanted, _base.debootstrapped(suite)) if engine.inspect_image(tag)}
+    ways = sorted(_base.ways(wanted, "auto", None, present), key=lambda way: way.reference not in present)
+    sources = _sources.read(suite, os.environ).debian
+    base, _ = _base.obtain(engine, ways, sources, os.environ, lambda line: None)
+    engine.close()
+    return base.reference
 
 
 def wait_for_systemd(name: str) -> None:
@@ -150,5 +170,7 @@ def docker(*arguments: str, check: bool = True) -> str:
     return done.stdout
 
 
+COMMANDS = {"create": create, "destroy": destroy, "load": load, "load-base": load_base}
+
 if __name__ == "__main__":
-    {"create": create, "destroy": destroy, "load": load}[sys.argv[1]](*sys.argv[2:])
+    COMMANDS[sys.argv[1]](*sys.argv[2:])

@@ -9,15 +9,15 @@ import pytest
 from conftest import ROOT
 from testinfra.host import Host
 
-IMAGE = "debian:bookworm-slim"
 HARDENED = "--cap-drop=ALL --security-opt=no-new-privileges --read-only --memory=64m --memory-swap=64m --pids-limit=50"
 
 
 @pytest.fixture(scope="module")
 def image() -> str:
     """An image in the host's engine, from the engine outside."""
-    subprocess.run([sys.executable, "-m", "tests.hosts", "load", IMAGE], cwd=ROOT, check=True)
-    return IMAGE
+    load = [sys.executable, "-m", "tests.hosts", "load-base"]
+    loaded = subprocess.run(load, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return loaded.stdout.strip().removeprefix("Loaded image: ")
 
 
 def test_the_unit_runs_and_starts_with_the_host(host: Host) -> None:
