@@ -25,6 +25,7 @@ from ._volumes import Volume, unprepared
 
 LABEL_AGENTS = "agentbox.agents"
 _BUILT_IN_NETWORKS = ("none",)
+_DIGEST_SHOWN = 12  # characters
 
 
 def engine_facts(engine: Engine | None) -> EngineFacts:
@@ -166,22 +167,23 @@ class Gatherer:
     def situation(self, box: Box, *, recreate_busy: bool) -> Situation:
         """Everything that exists for ``box``."""
         live, swap = self.live(box.spec.name)
-        key = f"{box.spec.path}.name"
+        key = f"{box.spec.path}.name"  # checked before anything is asked of the container
         _plan.check_owner(key, live, self._setting.instance, box.spec.name, self._setting.state_dir)
         image = self._image(box.spec.image)
         facts = image_facts(box.spec.image, image) if image else None
         secrets = self._secrets.get(box.spec.name, {})
-        context = facts.context if facts else ""
-        wanted: list[Directory | File] = [*_files.directories(box), *_files.free_files(box, secrets)]
-        bound = _files.bound_files(box, context, secrets, self._digester)
+        bound = _files.bound_files(box, facts.context if facts else "", secrets, self._digester)
+        free = [item for item in (*_files.directories(box), *_files.free_files(box, secrets)) if _differs(item, swap)]
+        bound = [item for item in bound if _differs(item, swap)]
         situation = Situation(
             live=live,
             image=facts,
             image_environment=self._image_environment(live),
             record=_record(box, swap),
             swap=swap,
-            free=tuple(item for item in wanted if _differs(item, swap)),
-            bound=tuple(item for item in bound if _differs(item, swap)),
+            free=tuple(free),
+            bound=tuple(bound),
+            shown={item.path: _state.shown(item, self._short_digest) for item in (*free, *bound)},
             leftovers=_undeclared_secrets(box),
             volumes=self._volumes,
             unprepared=unprepared(
@@ -194,6 +196,9 @@ class Gatherer:
             predict=self._predict,
         )
         return self._with_viewers(box, situation) if box.spec.recreate == "drift" and not recreate_busy else situation
+
+    def _short_digest(self, content: bytes) -> str:
+        return self._digester.of_bytes(content)[:_DIGEST_SHOWN]
 
     def _image(self, reference: str) -> dict[str, Any] | None:
         if reference not in self._images:

@@ -74,6 +74,9 @@ class Situation:
     swap: Swap | None = None  # an interrupted recreation
     free: tuple[Directory | File, ...] = ()  # see _files.py; those that differ from the disk
     bound: tuple[File, ...] = ()
+    shown: Mapping[str, tuple[str | None, str]] = field(
+        default_factory=dict
+    )  # those of free and bound in a diff, by path
     leftovers: tuple[str, ...] = ()  # paths that nothing declares any more
     volumes: Mapping[str, Volume] = field(default_factory=dict)  # that exist, by name
     unprepared: tuple[str, ...] = ()  # volumes whose root has to be given to the box uid
@@ -282,8 +285,10 @@ def _difference(
         if action.kind == SET_ACL:
             before["workspace_acl"] = None
             after["workspace_acl"] = [f"user:{uid}:rwX, also as default" for uid in box.acl_uids]
-        elif action.kind in (MAKE_WORKSPACE, MAKE_DIRECTORY, WRITE_FILE):
-            before[action.detail], after[action.detail] = None, _described(action.subject)
+        elif action.kind == MAKE_WORKSPACE:
+            before[action.detail], after[action.detail] = None, f"directory, uid {box.uid}"
+        elif action.detail in situation.shown:
+            before[action.detail], after[action.detail] = situation.shown[action.detail]
         elif action.kind == REMOVE_PATH:
             before[action.detail], after[action.detail] = "present", None
     return before, after
@@ -300,12 +305,6 @@ def _summary(box: Box) -> dict[str, Any]:
         "publish": str(box.spec.publish) if box.spec.publish else "none",
         "network": box.network,
     }
-
-
-def _described(item: Directory | File) -> str:
-    kind = "directory" if isinstance(item, Directory) else "file"
-    owner = "" if item.uid is None else f", uid {item.uid}"
-    return f"{kind}, mode {item.mode:04o}{owner}"
 
 
 def _warnings(box: Box, situation: Situation, drift: Iterable[Drift]) -> Iterator[str]:

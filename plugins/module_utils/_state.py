@@ -16,7 +16,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +109,25 @@ def _write_new(path: Path, wanted: File) -> None:
         os.fsync(stream.fileno())
 
 
+def shown(item: Directory | File, digest: Callable[[bytes], str]) -> tuple[str | None, str]:
+    """How a diff shows a directory or file: as it is (None: not there) and as it has to be.
+
+    ``digest`` stands for contents, so that a change is seen and a secret is not.
+    """
+    found = _lstat(item.path)
+    owner = os.geteuid() if item.uid is None else item.uid
+    if isinstance(item, Directory):
+        before = found and f"directory, {_metadata(found.st_mode, found.st_uid)}"
+        return before, f"directory, {_metadata(item.mode, owner)}"
+    content = read_file(item.path)
+    before = found and f"file, {_metadata(found.st_mode, found.st_uid)}, content {digest(content or b'')}"
+    return before, f"file, {_metadata(item.mode, owner)}, content {digest(item.content)}"
+
+
+def _metadata(mode: int, uid: int) -> str:
+    return f"mode {stat.S_IMODE(mode):04o}, uid {uid}"
+
+
 def read_file(path: str) -> bytes | None:
     """Content of a file, None when there is none."""
     try:
@@ -171,8 +190,11 @@ class Digester:
 
     def digest(self, box: str, name: str, value: str) -> str:
         """Hexadecimal HMAC-SHA-256 over box, name and value."""
-        message = "\0".join((box, name, value)).encode("utf-8", "surrogateescape")
-        return hmac.new(self._key, message, hashlib.sha256).hexdigest()
+        return self.of_bytes("\0".join((box, name, value)).encode("utf-8", "surrogateescape"))
+
+    def of_bytes(self, content: bytes) -> str:
+        """Hexadecimal HMAC-SHA-256 of any content."""
+        return hmac.new(self._key, content, hashlib.sha256).hexdigest()
 
 
 def digester(state_dir: str, *, create: bool) -> Digester:

@@ -79,11 +79,12 @@ def recreate(
 ) -> None:
     """Replace ``live`` by what ``create`` makes (it returns the new id); ``files`` go with the new container.
 
-    ``container`` is its name; ``live`` may have been read while it was set aside under another. Files hold no secret:
-    the journal keeps what they held before.
+    ``container`` is its name; ``live`` may have been read while it was set aside under another, and stopped. Files
+    hold no secret: the journal keeps what they held before.
     """
     previous = {file.path: _previous(file.path) for file in files}
-    swap = Swap(container, live["Id"], bool(live["State"].get("Running")), previous)
+    now = engine.inspect_container(live["Id"]) or live
+    swap = Swap(container, live["Id"], bool(now["State"].get("Running")), previous)
     _write(paths, swap)
     try:
         _replace(engine, swap, files, create, start=start, report=report)

@@ -256,6 +256,14 @@ def test_a_home_of_another_uid_is_named() -> None:
         plan_box(box(), situation(volumes={home.name: home}))
 
 
+def test_a_volume_of_another_instance_is_refused() -> None:
+    other = Volume("data", "now", "other", "1000")
+    with pytest.raises(DeclarationError, match=r"boxes\[0\].volumes: data belongs to instance other"):
+        plan_box(box(volumes=["data:/data"]), situation(volumes={other.name: other}))
+    own = Volume("data", "now", "", "")
+    assert kinds(plan_box(box(volumes=["data:/data"]), situation(volumes={own.name: own}))) == ["create", "start"]
+
+
 def test_a_taken_port_stops_a_start_and_not_a_running_box() -> None:
     taken = "127.0.0.1:4400 is taken by nginx (process 7)"
     with pytest.raises(DeclarationError, match=r"boxes\[0\].publish: 127.0.0.1:4400 is taken by nginx"):

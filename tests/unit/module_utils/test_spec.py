@@ -71,6 +71,8 @@ def problems(*boxes: Any, secrets: dict[str, list[str]] | None = None) -> str:
         ({"mounts": ["/srv:/agentbox/x"]}, "boxes[0].mounts: target /agentbox/x is taken"),
         ({"mounts": ["/a:/x", "/b:/x/"]}, "boxes[0].mounts: target /x is taken"),
         ({"volumes": ["a b:/x"]}, "boxes[0].volumes[0].name: 'a b' is no valid name of a volume"),
+        ({"volumes": ["abx-api-home:/x"]}, "boxes[0].volumes: abx-api-home is a volume of Agentbox's own"),
+        ({"volumes": ["abx-cache-npm-1000:/x"]}, "boxes[0].volumes: abx-cache-npm-1000 is a volume of Agentbox's own"),
         ({"gpus": "some"}, "boxes[0].gpus: must be none, all or a number of devices"),
         ({"image": "a b"}, "boxes[0].image: 'a b' is no image reference"),
         ({"state": "present"}, "boxes[0].state: must be one of started, stopped, absent, not 'present'"),

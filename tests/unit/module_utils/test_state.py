@@ -29,6 +29,7 @@ from agentbox._shared._state import (
     read_json,
     remove_file,
     remove_tree,
+    shown,
     write_file,
 )
 
@@ -209,6 +210,24 @@ def test_digests_are_keyed_and_stable(tmp_path: Path) -> None:
         len({first.digest(*args) for args in (("a", "T", "x"), ("b", "T", "x"), ("a", "U", "x"), ("a", "T", "y"))}) == 4
     )
     assert first.digest("a", "T", "x") != unkept.digest("a", "T", "x")
+
+
+def test_a_diff_shows_a_change_and_no_content(tmp_path: Path) -> None:
+    digest = digester(str(tmp_path), create=True).of_bytes
+    ensure_directory(Directory(str(tmp_path / "d"), 0o700))
+    wanted = File(str(tmp_path / "d" / "T"), b"canary", 0o400, secret=True)
+    before, after = shown(wanted, digest)
+    assert before is None
+    write_file(File(wanted.path, b"older canary", 0o400, secret=True))
+    older, again = shown(wanted, digest)
+    assert older != again == after
+    assert older is not None
+    assert older.startswith(f"file, mode 0400, uid {os.geteuid()}, content ")
+    assert "canary" not in older + after
+    assert shown(Directory(str(tmp_path / "d"), 0o711), digest) == (
+        f"directory, mode 0700, uid {os.geteuid()}",
+        f"directory, mode 0711, uid {os.geteuid()}",
+    )
 
 
 def _hold(state_dir: str, told: Connection) -> None:
