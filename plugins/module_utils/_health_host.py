@@ -8,9 +8,7 @@ from typing import Any
 
 from ._health import HOST, Check, Verdict, plain, size, without_credentials
 from ._health_facts import EngineFacts, EngineFailure, HostFacts, ImageFacts, Space
-from ._naming import LABEL_CONTEXT, LABEL_MANAGED
-
-LABEL_AGENTS = "agentbox.agents"
+from ._naming import LABEL_AGENTS, LABEL_CONTEXT, LABEL_MANAGED
 
 IMAGE_IDS = ("image", "image-agents", "image-age")
 IMAGE_AGE_WARN = 30.0  # days

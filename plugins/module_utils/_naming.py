@@ -39,6 +39,7 @@ LABEL_SCHEMA = "agentbox.schema"
 LABEL_YOLO = "agentbox.yolo"
 LABEL_WORKSPACE = "agentbox.workspace"
 LABEL_CONTEXT = "agentbox.context"
+LABEL_AGENTS = "agentbox.agents"
 LABEL_STATE_DIR = "agentbox.state_dir"
 
 # Below HOME; each is a volume shared by the boxes of one instance and uid.
