@@ -173,7 +173,8 @@ class Gatherer:
         facts = image_facts(box.spec.image, image) if image else None
         secrets = self._secrets.get(box.spec.name, {})
         bound = _files.bound_files(box, facts.context if facts else "", secrets, self._digester)
-        free = [item for item in (*_files.directories(box), *_files.free_files(box, secrets)) if _differs(item, swap)]
+        wanted: list[Directory | File] = [*_files.directories(box), *_files.free_files(box, secrets)]
+        free = [item for item in wanted if _differs(item, swap)]
         bound = [item for item in bound if _differs(item, swap)]
         situation = Situation(
             live=live,
