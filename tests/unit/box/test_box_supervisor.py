@@ -119,10 +119,12 @@ def test_lost_server_is_rebuilt_with_the_conversation(directory: BoxDirectory) -
 def test_lost_session_that_a_viewer_still_shows_keeps_its_lead(directory: BoxDirectory) -> None:
     with directory.supervised():
         lead = lead_pid(directory)
-        directory.tmux("new-session", "-d", "-s", "view-1", "-t", "=agentbox")
+        viewer = Viewer(directory)
+        eventually(lambda: "view-" in directory.tmux("list-clients", "-F", "#{client_session}"))
         directory.tmux("kill-session", "-t", "=agentbox")
         eventually(lambda: directory.status()["rebuilds"] == 1 and directory.status()["state"] == "ready")
         assert lead_pid(directory) == lead
+        assert viewer.detach() == 0
         assert len(directory.launches()) <= 1
 
 
