@@ -92,11 +92,11 @@ def converge(engine: Engine | None, request: Request, *, check: bool, report: Re
         _image_plan.machine(os.uname().machine)
         versions = {agent.name: agent.version for agent in request.agents}
         return _predicted(request.name, None, Image(agents=versions), ["there is no image of that name"])
-    _image_plan.machine(str(engine.info().get("Architecture", "")))
+    architecture = _image_plan.machine(str(engine.info().get("Architecture", "")))
     if check:
-        return _Convergence(engine, request, report).predict()
+        return _Convergence(engine, request, architecture, report).predict()
     with _locked(request, report):
-        return _Convergence(engine, request, report).apply()
+        return _Convergence(engine, request, architecture, report).apply()
 
 
 def remove(engine: Engine | None, request: Request, *, check: bool) -> Result:
@@ -119,9 +119,10 @@ def remove(engine: Engine | None, request: Request, *, check: bool) -> Result:
 class _Convergence:
     """One run over one image: facts first, then a decision, then the work."""
 
-    def __init__(self, engine: Engine, request: Request, report: Report) -> None:
+    def __init__(self, engine: Engine, request: Request, architecture: str, report: Report) -> None:
         self._engine = engine
         self._request = request
+        self._architecture = architecture
         self._report = report
         self._environ = {**request.environ, **request.proxy}
         self._record = Record.from_json(_state.read_json(request.record_path))
@@ -132,7 +133,6 @@ class _Convergence:
             "host/ca-bundle.crt": _trust.read_bundle(request.ca_file, request.environ),
             "host/apt.list": self._sources.apt,
         }
-        self._architecture = _image_plan.machine(str(engine.info().get("Architecture", "")))
 
     def predict(self) -> Result:
         reasons, versions = self._reasons()
@@ -168,7 +168,7 @@ class _Convergence:
         return _image_plan.reasons(self._live, inputs, self._record, self._request.no_cache), versions
 
     def _known_versions(self) -> dict[str, str]:
-        recorded = self._record.agents or {}
+        recorded = {**(self._live.agents if self._live else {}), **(self._record.agents or {})}
         return {
             agent.name: agent.version if agent.version != LATEST else recorded.get(agent.name, LATEST)
             for agent in self._request.agents

@@ -190,7 +190,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.agentbox.fleet.plugins.module_utils import _engine, _image, _manifests, _naming, _values
 from ansible_collections.agentbox.fleet.plugins.module_utils._base import SOURCES
-from ansible_collections.agentbox.fleet.plugins.module_utils._box import proxy_environment
+from ansible_collections.agentbox.fleet.plugins.module_utils._box import host_proxy, proxy_environment
 from ansible_collections.agentbox.fleet.plugins.module_utils._errors import (
     AgentboxError,
     DeclarationError,
@@ -215,7 +215,7 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     "no_cache": {"type": "bool", "default": False},
     "min_free": {"type": "str", "default": "5g"},
     "ca_file": {"type": "path"},
-    "proxy": {"type": "dict"},
+    "proxy": {"type": "dict", "no_log": True},
     "state_root": {"type": "path"},
     "progress": {"type": "path"},
 }
@@ -224,6 +224,7 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
 def parse_request(params: dict[str, Any], environ: dict[str, str]) -> _image.Request:
     """The module's options as a request; ``DeclarationError`` names the option that is wrong."""
     instance = _parse("instance", _values.name, params["instance"])
+    proxy = host_proxy(environ) if params["proxy"] is None else params["proxy"]
     root = params["state_root"] or _naming.default_state_root(os.geteuid(), environ)
     return _image.Request(
         name=_parse("name", _values.image, params["name"]),
@@ -240,7 +241,7 @@ def parse_request(params: dict[str, Any], environ: dict[str, str]) -> _image.Req
         no_cache=params["no_cache"],
         min_free=_parse("min_free", _values.size(0), params["min_free"]),
         ca_file=params["ca_file"],
-        proxy=proxy_environment(_proxy(params["proxy"], environ)),
+        proxy=proxy_environment(proxy),
         environ=environ,
     )
 
@@ -257,13 +258,6 @@ def _texts(option: str, values: dict[str, Any]) -> dict[str, str]:
         if not isinstance(value, str):
             raise DeclarationError(f"{option}.{key}: must be a string, not {_values.described(value)}; quote it")
     return dict(values)
-
-
-def _proxy(option: dict[str, Any] | None, environ: dict[str, str]) -> dict[str, Any]:
-    if option is not None:
-        return option
-    names = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-    return {name: environ.get(name) or environ.get(name.upper()) for name in names}
 
 
 def connect(params: dict[str, Any], check: bool) -> _engine.Engine | None:

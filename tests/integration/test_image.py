@@ -390,6 +390,27 @@ def test_of_two_runs_at_once_one_builds_and_the_other_waits(workshop: Workshop) 
     assert len(workshop.images()) == 1
 
 
+def test_the_role_takes_lists_as_people_write_them_and_names_what_is_wrong(workshop: Workshop) -> None:
+    common = {
+        "image_instance": workshop.instance,
+        "image_state_root": str(workshop.directory / "state"),
+        "image_manifests": {"standin": sites.manifests()["standin"]},
+    }
+    cases: list[dict[str, Any]] = [
+        {"image_agents": "standin, claude", "image_packages": None},
+        {"image_agents": [], "image_packages": "golang"},
+        {"image_agents": ["nope"]},
+        {"image_manifests": {"claude": {"pakage": {}}}},
+    ]
+    tasks = [runs.role_task("image", {**common, **case}) for case in cases]
+    results = [result for result in runs.play(tasks, check=True).results if "Build" in result["task"]]
+    agents = [sorted(result["image"]["agents"]) for result in results[:2]]
+    assert agents == [["claude", "standin"], []]
+    assert all(result["changed"] for result in results[:2])
+    assert "agents[0]: there is no manifest named 'nope' (known: claude, standin)" in results[2]["msg"]
+    assert "manifests.claude: unknown key 'pakage', did you mean 'package'?" in results[3]["msg"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
