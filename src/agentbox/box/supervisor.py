@@ -61,7 +61,6 @@ class Supervisor:
         self._waiter: subprocess.Popen[bytes] | None = None
         lead_state = "running" if box.lead else "none"
         self._status = Status("starting", "", Lead(box.lead, lead_state))
-        self._saved: Status | None = None
 
     def run(self) -> int:
         """Until SIGTERM. Never returns because of tmux, the lead or the Observer."""
