@@ -129,6 +129,7 @@ def test_a_killed_recreation_is_taken_up(
     assert site.run("one", "cat ~/kept") == "kept\n"
 
 
+@pytest.mark.full
 def test_a_killed_removal_is_completed(engine: docker.APIClient, instance: str, place: Path) -> None:
     site = Site(instance, place)
     first = site.converge(site.box("one"), site.box("two"), secrets=SECRETS)
