@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import docker
 import pytest
 
-from tests.e2e.support import Json, MessagesApi, bridge_address, messages_api
+from tests.e2e.support import Json, MessagesApi, Outcome, bridge_address, messages_api
 from tests.e2e.world import World, converged
 from tests.integration import engines
 
@@ -39,3 +39,9 @@ def turn(world: World) -> list[Json]:
     """The events of one turn, in which the agent made a file in the workspace and appended to another."""
     world.wait_until_ready()
     return world.turn("RUN: echo by the agent > made.txt && echo more >> README && cat made.txt", "Finished: by the")
+
+
+@pytest.fixture(scope="module")
+def second_run(world: World, turn: list[Json]) -> Outcome:
+    """`site.yml` run again, after the agent has worked."""
+    return world.site.converge("-vvv", "--diff").succeeded()

@@ -11,8 +11,9 @@ from tests.e2e.workstation import Transcript, Workstation, fresh_machine
 
 pytestmark = pytest.mark.timeout(1500)
 
-SILENCE = 12.0  # seconds; progress comes at least every 10, the rest is slack for a busy machine
+SILENCE = 15.0  # seconds; progress comes at least every 10, the rest is slack for a busy machine
 SECOND_RUN = 30.0  # seconds; nothing to install, build or create
+BOX_UID = 1000  # the agent's when root asks for a box
 PAGE = "http://127.0.0.1:4317"
 FETCH = "python3 -c 'import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=5).read().decode())'"
 
@@ -69,8 +70,8 @@ def test_make_up_never_leaves_the_user_without_news(first_run: Transcript) -> No
 
 
 def test_the_box_works_on_the_default_workspace_with_the_agent_in_it(installed: Workstation) -> None:
-    workspace = installed.run("root", "stat -c '%U %F' /root/agentbox-workspace")
-    assert workspace.output.endswith("root directory")
+    workspace = installed.run("root", "stat -c '%u %F' /root/agentbox-workspace")
+    assert workspace.output.endswith(f"{BOX_UID} directory")
     version = installed.run("root", "docker exec agentbox claude --version")
     assert "Claude Code" in version.output
 
