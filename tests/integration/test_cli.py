@@ -29,6 +29,7 @@ from tests.integration import engines, runs
 
 COMMAND = (sys.executable, "-m", "agentbox.cli")
 TIMEOUT = 300  # seconds for one command
+HIDDEN = "s3cret {{ 7 * 7 }} 'quoted'"
 SILENCE = 10.0  # seconds without a word that users are promised not to see
 # Variables of a developer's shell that must not reach a test.
 FOREIGN = ("AGENTBOX_", "ANSIBLE_", "DOCKER_", "XDG_", "SUDO_", "WORKSPACE", "MEM", "CPUS")
@@ -53,8 +54,13 @@ class Desk:
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         own = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-        # Root's state belongs into the system's directory, where removing the instance would not find it.
-        return {**own, "HOME": str(self.home), "AGENTBOX_INSTANCE": self.instance, **(extra or {})}
+        return {
+            **own,
+            "HOME": str(self.home),
+            "AGENTBOX_INSTANCE": self.instance,
+            "THE_TOKEN": HIDDEN,
+            **(extra or {}),
+        }
 
     def run(
         self, *arguments: str, cwd: Path | None = None, prefix: tuple[str, ...] = (), **environ: str
@@ -71,9 +77,14 @@ class Desk:
             check=False,
         )
 
+    @property
+    def state(self) -> Path:
+        """Where root keeps the state of this instance."""
+        return Path("/var/lib/agentbox", self.instance)
+
     def logs(self) -> set[str]:
         """Names of the logs of all playbooks that ran for this instance."""
-        return {path.name for path in Path("/var/lib/agentbox", self.instance, "logs").glob("*.log")}
+        return {path.name for path in (self.state / "logs").glob("*.log")}
 
 
 class Terminal:
@@ -159,7 +170,7 @@ def new_desk(engine: docker.APIClient, directory: Path) -> Iterator[Desk]:
     finally:
         engines.remove_instance(engine, desk.instance)
         engine.remove_image(f"{desk.instance}:latest", force=True)
-        shutil.rmtree(Path("/var/lib/agentbox", desk.instance), ignore_errors=True)
+        shutil.rmtree(desk.state, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +196,7 @@ def start(desk: Desk) -> Start:
     """``up`` with one value from each kind of source; a flag and a variable are set against weaker ones."""
     config = desk.home / ".config/agentbox/config.yml"
     config.parent.mkdir(parents=True)
-    config.write_text("memory: 900m\nyolo: true\ncpus: 2\n")
+    config.write_text("memory: 900m\nyolo: true\ncpus: 2\nsecrets: {TEST_TOKEN: {env: THE_TOKEN}}\n")
     environ = {"AGENTBOX_MEMORY": "700m", "CPUS": "1", "AGENTBOX_PORT": "1", "AGENTBOX_YOLO": ""}
     process = subprocess.Popen(
         [*COMMAND, "up", "--port", str(desk.port)],
@@ -233,8 +244,20 @@ def test_flag_wins_over_environment_over_file(desk: Desk, start: Start, engine: 
     assert published == {"HostIp": "127.0.0.1", "HostPort": str(desk.port)}
 
 
-def test_no_value_reaches_an_argument_vector_or_a_readable_file(desk: Desk, start: Start) -> None:
-    logs = Path("/var/lib/agentbox", desk.instance, "logs")
+def test_a_secret_reaches_its_file_in_the_box_and_nothing_else(
+    desk: Desk, start: Start, engine: docker.APIClient
+) -> None:
+    [kept] = desk.state.rglob("TEST_TOKEN")
+    assert kept.read_text() == HIDDEN
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o400
+    others = [path.read_bytes() for path in desk.state.rglob("*") if path.is_file() and path != kept]
+    shown = (start.output, start.errors, json.dumps(inspect(engine, desk)))
+    for text in [*others, *(part.encode() for part in shown)]:
+        assert b"s3cret" not in text
+
+
+def test_logs_are_private(desk: Desk, start: Start) -> None:
+    logs = desk.state / "logs"
     assert stat.S_IMODE(logs.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in logs.iterdir()} == {0o600}
 
@@ -271,11 +294,12 @@ def test_without_a_terminal_the_command_is_printed(desk: Desk, start: Start, com
     assert f"docker exec -it {desk.instance} bash " in result.stderr
 
 
-@pytest.mark.parametrize("term", ["xterm-ghostty", "x; rm -rf /"])
-def test_attach_shows_tmux_on_any_terminal_and_detaching_leaves_the_box(
-    desk: Desk, start: Start, engine: docker.APIClient, term: str
+@pytest.mark.parametrize(("command", "term"), [("attach", "xterm-ghostty"), ("attach", "x; rm -rf /"), ("up", "foot")])
+def test_attaching_shows_tmux_on_any_terminal_and_detaching_leaves_the_box(
+    desk: Desk, start: Start, engine: docker.APIClient, command: str, term: str
 ) -> None:
-    with terminal(desk, "attach", TERM=term) as screen:
+    wait_healthy(engine, desk)
+    with terminal(desk, command, TERM=term) as screen:
         screen.expect("main.*observer")
         screen.type("\x02d")
         assert screen.wait() == 0
@@ -300,11 +324,11 @@ def test_ls_of_an_instance_without_boxes(desk: Desk) -> None:
 
 
 def test_logs_prints_the_container_s_log(desk: Desk, start: Start) -> None:
-    everything, last = desk.run("logs"), desk.run("logs", "--tail", "1")
-    assert (everything.returncode, last.returncode) == (0, 0)
-    lines = (everything.stdout + everything.stderr).splitlines()
-    assert lines
-    assert (last.stdout + last.stderr).splitlines() == lines[-1:]
+    write = "echo first >/proc/1/fd/1; echo second >/proc/1/fd/1"
+    subprocess.run(["docker", "exec", desk.instance, "sh", "-c", write], check=True)
+    assert desk.run("logs").stdout.splitlines()[-2:] == ["first", "second"]
+    last = desk.run("logs", "--tail", "1")
+    assert (last.returncode, last.stdout) == (0, "second\n")
     assert desk.run("logs", "--tail", "some").returncode == 2
 
 
@@ -439,6 +463,14 @@ def test_bad_input_is_refused_before_anything_is_touched(
     assert desk.logs() == logs
 
 
+@pytest.mark.parametrize("command", ["ls", "logs", "stop", "down", "attach"])
+def test_an_engine_that_is_not_there_is_named(desk: Desk, command: str) -> None:
+    result = desk.run(command, DOCKER_HOST=f"unix://{desk.directory}/no.sock")
+    assert result.returncode == 1
+    [line] = result.stderr.splitlines()
+    assert f"{desk.directory}/no.sock" in line
+
+
 def test_a_mistyped_variable_is_reported(desk: Desk) -> None:
     result = desk.run("ls", AGENTBOX_MEMROY="8g")
     assert result.returncode == 0
@@ -528,3 +560,16 @@ def test_a_member_of_the_engine_s_group_gets_a_box_of_their_own(engine: docker.A
         root = found.run("stop")
         assert root.returncode == 2
         assert f"belongs to another user: its state is kept in {state}" in root.stderr
+
+
+@pytest.mark.full
+def test_rebuild_makes_a_box_nobody_looks_at_anew_from_the_new_image(engine: docker.APIClient, place: Path) -> None:
+    with new_desk(engine, place) as found:
+        assert found.run("up", "--port", str(found.port)).returncode == 0
+        before, image = inspect(engine, found), engine.inspect_image(f"{found.instance}:latest")["Id"]
+        result = found.run("rebuild", "--port", str(found.port), "--memory", "1g")
+        assert result.returncode == 0, result.stderr
+        assert engine.inspect_image(f"{found.instance}:latest")["Id"] != image
+        after = inspect(engine, found)
+        assert after["Id"] != before["Id"]
+        assert after["HostConfig"]["Memory"] == 1 << 30
