@@ -19,8 +19,6 @@ RELAY_SOCKET = "observer.sock"
 RUNTIME_FILES = {"entry.sh": 0o755, "attach.sh": 0o755, "tmux.conf": 0o644}  # names and modes at /agentbox
 STRICT_PROFILE = "seccomp-strict.json"
 _MAX_SOCKET_PATH = 107  # bytes; sockaddr_un holds 108 with the closing NUL
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
-PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Setting:
     engine: EngineFacts
     manifests: Mapping[str, Any]
     files: Mapping[str, str]  # artefacts of templates/box by name
-    proxy: Mapping[str, str]  # environment variables, see proxy_environment()
+    proxy: Mapping[str, str]  # environment variables, see _proxy.environment()
     identity: Identity
     protected: tuple[str, ...]
 
@@ -95,31 +93,6 @@ class Box:
     def agents(self) -> dict[str, Mapping[str, Any]]:
         """The manifests of its agents."""
         return {name: self.setting.manifests[name] for name in self.spec.agents}
-
-
-def proxy_environment(proxy: Mapping[str, object]) -> dict[str, str]:
-    """Proxy variables in both cases that tools look for; loopback is always in ``no_proxy``.
-
-    ``proxy`` maps http_proxy, https_proxy, all_proxy, no_proxy (in any case) to strings; empty values count as unset.
-    """
-    given: dict[str, str] = {}
-    for key, value in proxy.items():
-        if key.lower() not in PROXY_VARIABLES:
-            raise DeclarationError(f"proxy.{key}: unknown key, known are {', '.join(PROXY_VARIABLES)}")
-        if value is not None and not isinstance(value, str):
-            raise DeclarationError(f"proxy.{key}: must be a string")
-        if value:
-            given[key.lower()] = value
-    if not given:
-        return {}
-    exempt = [item.strip() for item in given.get("no_proxy", "").split(",") if item.strip()]
-    given["no_proxy"] = ",".join([*exempt, *(host for host in _LOOPBACK if host not in exempt)])
-    return {name: given[key] for key in sorted(given) for name in (key.upper(), key)}
-
-
-def host_proxy(environ: Mapping[str, str]) -> dict[str, str]:
-    """What the environment of the host says about a proxy, in a form for ``proxy_environment()``."""
-    return {name: environ.get(name) or environ.get(name.upper(), "") for name in PROXY_VARIABLES}
 
 
 def workspace_path(spec: BoxSpec, person: Person) -> str:

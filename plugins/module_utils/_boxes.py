@@ -165,7 +165,7 @@ class _Run:
             self.outcome.boxes.append(self._plan_one(spec))
         if self._request.prune:
             self._plan_prune()
-        self._plan_network()
+        self._plan_shared()
         self.outcome.warnings += self._gather.warnings
         self.outcome.warnings += [text for box in self.outcome.boxes if box.plan for text in box.plan.warnings]
 
@@ -197,7 +197,7 @@ class _Run:
             swap=swap,
             helpers=self._gather.helpers(name),
             paths=[path for path in (paths.directory, paths.relay) if os.path.lexists(path)],
-            volume_names=self._gather.removable_volumes(name) if self._request.remove_volumes else (),
+            volume_names=self._gather.home_volumes(name) if self._request.remove_volumes else (),
         )
 
     def _plan_prune(self) -> None:
@@ -211,32 +211,41 @@ class _Run:
                 result.error = str(error)
             self.outcome.boxes.append(result)
 
-    def _plan_network(self) -> None:
-        """The instance's network lasts from its first box to its last."""
+    def _plan_shared(self) -> None:
+        """What boxes share lasts from the first to the last of them: the network, and the caches unless they stay."""
         network = _naming.network_name(self._request.setting.instance)
         bridged = any(box.network == network for box in self._boxes.values())
         going = {box.name for box in self.outcome.boxes if box.state == "absent"}
         staying = {box.name for box in self.outcome.boxes} - going
         if bridged and not self._gather.has_network(network):
             self.outcome.shared.append(Action(_plan.CREATE_NETWORK, network))
-        elif going and not staying and not self._gather.own_boxes() - going and self._gather.has_network(network):
-            self.outcome.shared.append(Action(_plan.REMOVE_NETWORK, network))
+        elif going and not staying and not self._gather.own_boxes() - going:
+            if self._gather.has_network(network):
+                self.outcome.shared.append(Action(_plan.REMOVE_NETWORK, network))
+            if self._request.remove_volumes:
+                caches = self._gather.cache_volumes()
+                self.outcome.shared += [Action(_plan.REMOVE_VOLUME, volume, volume) for volume in caches]
 
     def apply(self) -> None:
         engine, setting = self._request.engine, self._request.setting
         if engine is None:
             raise AgentboxError("without an engine nothing can be applied", "Use check mode, or run the docker role")
         applier = Applier(engine, setting.state_dir, setting.instance, self._request.report)
-        last = [action for action in self.outcome.shared if action.kind == _plan.REMOVE_NETWORK]
-        try:
-            applier.apply_shared(action for action in self.outcome.shared if action not in last)
-        except AgentboxError as error:
-            self.outcome.error = str(error)
+        last = [action for action in self.outcome.shared if action.kind in (_plan.REMOVE_NETWORK, _plan.REMOVE_VOLUME)]
+        if not self._apply_shared(applier, [action for action in self.outcome.shared if action not in last]):
             return
         with ThreadPoolExecutor(_THREADS) as pool:
             list(pool.map(lambda result: self._apply_one(applier, result), self.outcome.boxes))
         if last and not self.outcome.failures:
-            applier.apply_shared(last)
+            self._apply_shared(applier, last)
+
+    def _apply_shared(self, applier: Applier, actions: Iterable[Action]) -> bool:
+        """Whether all ``actions`` succeeded."""
+        try:
+            applier.apply_shared(actions)
+        except AgentboxError as error:
+            self.outcome.error = str(error)
+        return not self.outcome.error
 
     def _apply_one(self, applier: Applier, result: BoxResult) -> None:
         if result.plan is None:

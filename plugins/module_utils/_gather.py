@@ -113,15 +113,16 @@ class Gatherer:
         helper = _naming.container_name(self._setting.instance, name) + PREPARE
         return [helper] if helper in self._containers else []
 
-    def removable_volumes(self, name: str) -> list[str]:
-        """Volumes that nobody needs once box ``name`` is gone: its HOME, and with the last box the caches."""
+    def home_volumes(self, name: str) -> list[str]:
+        """The volume that only box ``name`` needs, if it exists: its HOME."""
         home = _naming.home_volume(self._setting.instance, name)
-        found = [home] if home in self._volumes else []
-        if self.own_boxes() <= {name}:
-            cache = f"{self._setting.instance}-cache-"
-            ours = (item for item in self._volumes.values() if item.instance == self._setting.instance)
-            found += sorted(item.name for item in ours if item.name.startswith(cache))
-        return found
+        return [home] if home in self._volumes else []
+
+    def cache_volumes(self) -> list[str]:
+        """The volumes that the boxes of the instance share."""
+        prefix = f"{self._setting.instance}-cache-"
+        ours = (item.name for item in self._volumes.values() if item.instance == self._setting.instance)
+        return sorted(name for name in ours if name.startswith(prefix))
 
     def has_network(self, name: str) -> bool:
         return name in self._networks

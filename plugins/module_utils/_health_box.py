@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from . import _proxy
 from ._health import Check, plain
 from ._health_facts import (
     BoxFacts,
@@ -38,9 +39,7 @@ LIVE_IDS = (
 # What the box itself reports.
 PROBE_IDS = ("supervisor", "tmux", "lead", "observer", "hook-event", "credentials", "versions", "writable")
 # Environment variables of a proxy, in both spellings.
-PROXY_VARIABLES = tuple(
-    spelling for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY") for spelling in (name, name.lower())
-)
+PROXY_VARIABLES = tuple(spelling for name in _proxy.VARIABLES for spelling in (name.upper(), name))
 
 _SIGNAL_BASE = 128  # a shell's exit code for "ended by signal n" is this plus n
 _INTERRUPTED = _SIGNAL_BASE + signal.SIGINT

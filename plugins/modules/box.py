@@ -371,8 +371,8 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.agentbox.fleet.plugins.module_utils import _boxes, _engine, _gather, _host, _naming
-from ansible_collections.agentbox.fleet.plugins.module_utils._box import Setting, host_proxy, proxy_environment
+from ansible_collections.agentbox.fleet.plugins.module_utils import _boxes, _engine, _gather, _host, _naming, _proxy
+from ansible_collections.agentbox.fleet.plugins.module_utils._box import Setting
 from ansible_collections.agentbox.fleet.plugins.module_utils._engine import ENGINE_OPTIONS, Engine
 from ansible_collections.agentbox.fleet.plugins.module_utils._errors import AgentboxError, EngineAbsentError
 from ansible_collections.agentbox.fleet.plugins.module_utils._progress import file_reporter
@@ -457,7 +457,7 @@ def setting(params: dict[str, Any], engine: Engine | None) -> Setting:
     person = _host.person(params["identity_home"])
     state_root = params["state_root"] or _naming.default_state_root(person.euid, dict(os.environ))
     facts = _gather.engine_facts(engine)
-    proxy = host_proxy(os.environ) if params["proxy"] is None else params["proxy"]
+    proxy = _proxy.of_host(os.environ) if params["proxy"] is None else params["proxy"]
     own = [state_root, f"{person.home}/.config/agentbox", *([facts.data_root] if facts.data_root else [])]
     return Setting(
         instance=params["instance"],
@@ -466,7 +466,7 @@ def setting(params: dict[str, Any], engine: Engine | None) -> Setting:
         engine=facts,
         manifests=params["manifests"],
         files=params["files"],
-        proxy=proxy_environment(proxy),
+        proxy=_proxy.environment(proxy),
         identity=_host.identity(person.home, git=params["git_identity"], gh=params["gh_login"]),
         protected=tuple(os.path.realpath(directory) for directory in [*own, *params["protected"]]),
     )

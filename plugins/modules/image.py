@@ -188,9 +188,15 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.agentbox.fleet.plugins.module_utils import _engine, _image, _manifests, _naming, _values
+from ansible_collections.agentbox.fleet.plugins.module_utils import (
+    _engine,
+    _image,
+    _manifests,
+    _naming,
+    _proxy,
+    _values,
+)
 from ansible_collections.agentbox.fleet.plugins.module_utils._base import SOURCES
-from ansible_collections.agentbox.fleet.plugins.module_utils._box import host_proxy, proxy_environment
 from ansible_collections.agentbox.fleet.plugins.module_utils._errors import (
     AgentboxError,
     DeclarationError,
@@ -224,7 +230,7 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
 def parse_request(params: dict[str, Any], environ: dict[str, str]) -> _image.Request:
     """The module's options as a request; ``DeclarationError`` names the option that is wrong."""
     instance = _parse("instance", _values.name, params["instance"])
-    proxy = host_proxy(environ) if params["proxy"] is None else params["proxy"]
+    proxy = _proxy.of_host(environ) if params["proxy"] is None else params["proxy"]
     root = params["state_root"] or _naming.default_state_root(os.geteuid(), environ)
     return _image.Request(
         name=_parse("name", _values.image, params["name"]),
@@ -241,7 +247,7 @@ def parse_request(params: dict[str, Any], environ: dict[str, str]) -> _image.Req
         no_cache=params["no_cache"],
         min_free=_parse("min_free", _values.size(0), params["min_free"]),
         ca_file=params["ca_file"],
-        proxy=proxy_environment(proxy),
+        proxy=_proxy.environment(proxy),
         environ=environ,
     )
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agentbox._shared import _files, _naming
+from agentbox._shared import _files, _naming, _proxy
 from agentbox._shared._acl import AclFacts
-from agentbox._shared._box import EngineFacts, proxy_environment
+from agentbox._shared._box import EngineFacts
 from agentbox._shared._errors import DeclarationError
 from agentbox._shared._host import Identity, Person
 from agentbox._shared._payload import create_payload, home_directories
@@ -176,12 +176,12 @@ def test_passwd_knows_the_box_uid() -> None:
 
 
 def test_proxy_variables_in_both_cases_and_never_for_loopback() -> None:
-    found = proxy_environment({"HTTPS_PROXY": "http://proxy.example:3128", "no_proxy": "intra.example,localhost"})
+    found = _proxy.environment({"HTTPS_PROXY": "http://proxy.example:3128", "no_proxy": "intra.example,localhost"})
     assert found["https_proxy"] == found["HTTPS_PROXY"] == "http://proxy.example:3128"
     assert found["NO_PROXY"] == found["no_proxy"] == "intra.example,localhost,127.0.0.1,::1"
-    assert proxy_environment({"http_proxy": "", "https_proxy": None}) == {}
+    assert _proxy.environment({"http_proxy": "", "https_proxy": None}) == {}
     with pytest.raises(DeclarationError, match=r"proxy\.http: unknown key"):
-        proxy_environment({"http": "x"})
+        _proxy.environment({"http": "x"})
 
 
 class TestUid:
