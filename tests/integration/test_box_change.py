@@ -233,3 +233,8 @@ def test_home_and_caches_outlive_the_box(engine: docker.APIClient, site: Site) -
     assert ("one", "create") in kinds(made)
     assert engines.belongings(engine, site.instance)["volumes"] == volumes
     assert site.run("one", "cat ~/kept; stat -c %u ~/.npm ~/.cargo/registry").split() == ["kept", str(UID), str(UID)]
+    # The last test of this module: removed with their volumes, nothing is left of them and of what they shared.
+    boxes = absent["agentbox.fleet.box"]["boxes"]
+    gone, still = runs.play([site.task(*boxes, remove_volumes=True)] * 2).results
+    assert [gone["changed"], still["changed"]] == [True, False]
+    assert engines.belongings(engine, site.instance) == {"containers": {}, "volumes": [], "networks": []}
