@@ -107,8 +107,8 @@ def test_sigterm_ends_the_box_at_once_and_its_start_brings_the_conversation_back
     assert "RUN: echo by the agent" in world.wait_until_ready()
     after = world.turn("are you still there", "Heard: are you still there")
     assert {event["session_id"] for event in after} == {turn[0]["session_id"]}
-    resumed = world.events(last)[0]
-    assert (resumed["type"], resumed["payload"]["source"]) == ("SessionStart", "resume")
+    starts = [event["payload"]["source"] for event in world.events(last) if event["type"] == "SessionStart"]
+    assert starts == ["resume"]
 
 
 def answers(box: Box) -> bool:
