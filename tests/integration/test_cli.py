@@ -347,19 +347,19 @@ def test_doctor_is_healthy_and_shows_where_each_value_came_from(desk: Desk, star
 def test_a_stopped_box_is_named_and_a_shell_starts_it(desk: Desk, start: Start, engine: docker.APIClient) -> None:
     result = desk.run("stop")
     assert result.returncode == 0, result.stderr
+    assert next(desk.state.rglob("TEST_TOKEN")).read_text() == HIDDEN
     assert not inspect(engine, desk)["State"]["Running"]
-    for command in ("attach", "shell"):
-        with terminal(desk, command) as screen:
-            if command == "attach":
-                assert screen.wait() == 1
-                assert "box default is not running, it is exited" in screen.shown
-            else:
-                screen.expect(r"\$ $", TIMEOUT)
-                screen.type("echo in-$((40+2)) $PWD $TERM\r")
-                screen.expect("in-42 /workspace xterm-256color")
-                screen.type("exit\r")
-                assert screen.wait() == 0
+    with terminal(desk, "attach") as screen:
+        assert screen.wait() == 1
+        assert "box default is not running, it is exited" in screen.shown
+    with terminal(desk, "shell") as screen:
+        screen.expect(r"\$ $", TIMEOUT)
+        screen.type("echo in-$((40+2)) $PWD $TERM\r")
+        screen.expect("in-42 /workspace xterm-256color")
+        screen.type("exit\r")
+        assert screen.wait() == 0
     assert inspect(engine, desk)["State"]["Running"]
+    assert next(desk.state.rglob("TEST_TOKEN")).read_text() == HIDDEN
 
 
 def test_two_ups_at_once_make_one_box(desk: Desk, start: Start, engine: docker.APIClient) -> None:

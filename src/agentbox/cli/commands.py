@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentbox._shared import _naming
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError
 
@@ -49,7 +50,7 @@ def shell(call: Call) -> int:
     _require_terminal(call, terminal.shell_hint(box.container))
     if not box.running:
         call.claim(box)
-        wanted = _wanted_box(call, Path(box.workspace))
+        wanted = declaration.box(call.settings, Path(box.workspace), seen.kept_secrets(box))
         call.run("up", {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted)})
     terminal.shell(box.container, engine.identity.host)
 
@@ -67,7 +68,8 @@ def stop(call: Call) -> int:
     """Stop the box; stopping none is an error, because somebody has the name wrong."""
     _, box = _existing_box(call)
     call.claim(box)
-    call.run("stop", {"agentbox_boxes": [{"name": box.name, "workspace": box.workspace}]})
+    kept = {"workspace": box.workspace, "secrets": seen.kept_secrets(box)}
+    call.run("stop", {"agentbox_boxes": [{"name": box.name, **kept}]})
     answer(f"box {box.name} is stopped; start it with: {_command('up', call)}")
     return exits.OK
 
@@ -144,7 +146,7 @@ def _own_box(call: Call, engine: Engine | None, wanted: Path | None) -> SeenBox 
     if os.path.realpath(box.workspace) != directory:
         raise UsageError(
             f"box {box.name} works in {box.workspace}, not in {directory}",
-            f"Run: agentbox up --name {_naming.slug(Path(directory).name)}",
+            f"Run: {_program()} up --name {workspace.proposed_name(Path(directory), taken=box.name)}",
         )
     return box
 
@@ -174,9 +176,7 @@ def _report(activity: Activity, box: SeenBox) -> None:
     """Say what the run left as it was, and what is to be done about it."""
     for item in activity.results.get(BOX_MODULE, {}).get("boxes", []):
         drift = item.get("drift", [])
-        _report_differences(
-            box, [f"{each['path']} is {each['live']}, asked for was {each['declared']}" for each in drift]
-        )
+        _report_differences(box, [f"{each['path']} is {each['live']}, not {each['declared']}" for each in drift])
     for check in activity.results.get(HEALTH_MODULE, {}).get("checks", []):
         # How to log in is told at the end of every `up`, see _arrive.
         if check["verdict"] != "ok" and check["id"] != "credentials":
@@ -214,4 +214,9 @@ def _command(command: str, call: Call) -> str:
         for option in options.ADDRESS
         if call.settings[option] != option.default
     ]
-    return " ".join(["agentbox", command, *flags])
+    return " ".join([_program(), command, *flags])
+
+
+def _program() -> str:
+    """What to type for this program: its name, or its path where the shell would not find it."""
+    return "agentbox" if shutil.which("agentbox") else str(Path(sys.prefix, "bin", "agentbox"))

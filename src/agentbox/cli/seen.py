@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from agentbox._shared import _health_expected, _health_gather, _naming
 from agentbox._shared._engine import Engine
+from agentbox._shared._errors import AgentboxError
 from agentbox._shared._health_facts import Hidden
 
 from .exits import UsageError
@@ -86,6 +88,17 @@ def _page(inspect: Mapping[str, Any]) -> str | None:
     address, port = published
     host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 - compared, not bound
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def kept_secrets(box: SeenBox) -> dict[str, str]:
+    """The secrets that a box was given, so that a run which is not about them does not take them away."""
+    directory = Path(_naming.BoxPaths(box.state_dir, box.name).secrets)
+    try:
+        return {path.name: path.read_text(encoding="utf-8") for path in directory.iterdir()}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise AgentboxError(f"cannot read the secrets of box {box.name}: {error}") from error
 
 
 def lead_states(engine: Engine, boxes: Sequence[SeenBox]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from agentbox._shared import _host
+from agentbox._shared import _host, _naming
 
 from . import collection
 from .exits import UsageError
@@ -38,3 +38,9 @@ def protected(user: User) -> list[Path]:
     if sys.prefix != sys.base_prefix:  # a virtual environment; the system's own directories are refused anyway
         places.append(Path(sys.prefix))
     return [place.resolve() for place in places]
+
+
+def proposed_name(directory: Path, taken: str) -> str:
+    """A name for a box that works in ``directory``, other than ``taken``."""
+    name = _naming.slug(directory.name)
+    return name if name != taken else _naming.slug(str(directory))

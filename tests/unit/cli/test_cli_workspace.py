@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -69,3 +70,17 @@ def test_a_link_to_agentbox_itself_is_refused(user: User, tmp_path: Path) -> Non
     (tmp_path / "innocent").symlink_to(collection.root())
     with pytest.raises(UsageError, match="this cannot be a workspace"):
         workspace.choose(asked(str(tmp_path / "innocent")), user, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("directory", "taken", "proposed"),
+    [
+        ("/srv/web", "default", r"web"),
+        ("/srv/My Repo_Ünï", "default", r"my-repo-uni-[0-9a-f]{8}"),
+        ("/other/web", "web", r"other-web-[0-9a-f]{8}"),
+        ("/srv/" + "x" * 140, "default", r"x{32}-[0-9a-f]{8}"),
+        ("/", "default", r"box-[0-9a-f]{8}"),
+    ],
+)
+def test_a_directory_gets_a_valid_name_that_is_not_taken(directory: str, taken: str, proposed: str) -> None:
+    assert re.fullmatch(proposed, workspace.proposed_name(Path(directory), taken))
