@@ -35,4 +35,4 @@ def test_what_a_box_needs_is_there(host: Host, program: str) -> None:
 
 
 def test_home_belongs_to_every_user_of_the_group(host: Host) -> None:
-    assert host.check_output(f"{RUN} stat -c '%g %a' /home/agent") == "0 2775"
+    assert host.check_output(f"{RUN} stat -c '%g %a' /home/agent") == "0 770"
