@@ -230,11 +230,11 @@ class Supervisor:
             _log.error("the status can't be written: %s", error)
 
     def _stop(self) -> None:
-        try:
+        pids: list[int] = []
+        with contextlib.suppress(TmuxError):  # parked: a server without a session
             pids = [pane.pid for pane in self._tmux.panes() if not pane.dead]
+        with contextlib.suppress(TmuxError):
             self._tmux.run("kill-server", timeout=1)
-        except TmuxError:
-            return
         deadline = time.monotonic() + _FAREWELL
         while any(map(_runs, pids)) and time.monotonic() < deadline:
             time.sleep(0.02)

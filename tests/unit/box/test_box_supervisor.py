@@ -155,6 +155,10 @@ def test_session_that_keeps_getting_lost_is_parked_and_the_box_stays(directory: 
         eventually(lambda: directory.status()["state"] == "parked")
         assert "5 times within 10 minutes" in directory.status()["reason"]
         assert supervisor.poll() is None
+    seen = subprocess.run(
+        ["tmux", "-L", "agentbox", "ls"], env=directory.environ, capture_output=True, text=True, check=False
+    )
+    assert "no server running" in seen.stderr
 
 
 def test_termination_ends_everything_at_once(directory: BoxDirectory) -> None:
