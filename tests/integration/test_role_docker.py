@@ -27,8 +27,8 @@ for file in /run/docker.pid /run/docker-ssd.pid /run/docker/containerd/container
 class Host:
     variables: dict[str, Any]
 
-    def role(self, **variables: Any) -> runs.Run:
-        return runs.play([runs.role_task("docker", variables)], variables=self.variables)
+    def role(self, *, check: bool = False, **variables: Any) -> runs.Run:
+        return runs.play([runs.role_task("docker", variables)], check=check, variables=self.variables)
 
     def shell(self, command: str) -> str:
         name = self.variables["agentbox_test_host"]
@@ -50,6 +50,27 @@ def changed(run: runs.Run) -> list[str]:
     return run.changed
 
 
+def failure(run: runs.Run) -> str:
+    """The message of the first task that failed, before which nothing was changed."""
+    first = next(index for index, result in enumerate(run.results) if result.get("failed"))
+    assert not [result["task"] for result in run.results[:first] if result.get("changed")]
+    message: str = run.results[first]["msg"]
+    return message
+
+
+def test_a_platform_that_was_never_tried_is_refused_before_anything_is_done(host: Host) -> None:
+    host.shell("cp /etc/os-release /root/os-release; sed -i 's/debian/plan9/gI' /etc/os-release")
+    refused = host.role(check=True)
+    host.shell("cat /root/os-release > /etc/os-release")
+    assert "installs one on Debian 12 and Debian 13 only, not on plan9 GNU/Linux 12" in failure(refused)
+
+
+def test_an_unknown_user_is_refused_by_name(host: Host) -> None:
+    refused = host.role(check=True, docker_users="root, nobody-of-that-name")
+    [told] = [result["msg"] for result in refused.results if result.get("failed")]
+    assert told == "docker_users: there is no user nobody-of-that-name on this host"
+
+
 @pytest.mark.timeout(600)
 def test_without_systemd_the_role_starts_the_engine_itself(host: Host) -> None:
     host.shell(FORBID_STARTS)
@@ -64,10 +85,9 @@ def test_without_systemd_the_role_starts_the_engine_itself(host: Host) -> None:
 
     # A stopped one that cannot start: the reason from its log, soon.
     host.shell('service docker stop; echo \'{"bip": "nonsense"}\' > /etc/docker/daemon.json')
-    broken = host.role(docker_timeout=20)
-    [failed] = [result for result in broken.results if result.get("failed")]
-    assert "the engine ended right after its start" in failed["msg"]
-    assert "invalid CIDR address: nonsense" in failed["msg"]
+    message = failure(host.role(docker_timeout=20))
+    assert "the engine ended right after its start" in message
+    assert "invalid CIDR address: nonsense" in message
     host.shell("rm /etc/docker/daemon.json")
     assert changed(host.role()) == [START]
 
