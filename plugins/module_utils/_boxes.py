@@ -154,7 +154,8 @@ class _Run:
     ) -> None:
         self._request = request
         self._specs = specs
-        digester = _state.digester(request.setting.state_dir, create=bool(secrets) and not request.check)
+        with_secrets = any(spec.secrets for spec in specs if spec.state != "absent")
+        digester = _state.digester(request.setting.state_dir, create=with_secrets and not request.check)
         self._gather = Gatherer(request.setting, request.engine, secrets, digester, predict=request.check)
         self._boxes: dict[str, Box] = {}
         self.outcome = Outcome(shared=shared)
@@ -220,7 +221,7 @@ class _Run:
         if bridged and not self._gather.has_network(network):
             self.outcome.shared.append(Action(_plan.CREATE_NETWORK, network))
         elif going and not staying and not self._gather.own_boxes() - going:
-            if self._gather.has_network(network):
+            if self._gather.owns_network(network):
                 self.outcome.shared.append(Action(_plan.REMOVE_NETWORK, network))
             if self._request.remove_volumes:
                 caches = self._gather.cache_volumes()

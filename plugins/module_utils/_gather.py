@@ -105,8 +105,9 @@ class Gatherer:
                 result.add(str(labels.get(_naming.LABEL_BOX)))
         boxes = Path(self._setting.state_dir, "boxes")
         if boxes.is_dir():
-            result |= {entry.name for entry in boxes.iterdir() if _naming.is_name(entry.name)}
-        return result
+            result |= {entry.name for entry in boxes.iterdir()}
+        # Paths and names are made of these, and a label can come from any image.
+        return {name for name in result if _naming.is_name(name)}
 
     def helpers(self, name: str) -> list[str]:
         """Containers that a killed run left beside a box."""
@@ -116,16 +117,23 @@ class Gatherer:
     def home_volumes(self, name: str) -> list[str]:
         """The volume that only box ``name`` needs, if it exists: its HOME."""
         home = _naming.home_volume(self._setting.instance, name)
-        return [home] if home in self._volumes else []
+        return [home] if home in self._own_volumes() else []
 
     def cache_volumes(self) -> list[str]:
         """The volumes that the boxes of the instance share."""
         prefix = f"{self._setting.instance}-cache-"
-        ours = (item.name for item in self._volumes.values() if item.instance == self._setting.instance)
-        return sorted(name for name in ours if name.startswith(prefix))
+        return [name for name in self._own_volumes() if name.startswith(prefix)]
+
+    def _own_volumes(self) -> list[str]:
+        """Those that the instance made: ``a-b`` of box ``c`` and ``a`` of box ``b-c`` have one name for their HOME."""
+        return sorted(item.name for item in self._volumes.values() if item.instance == self._setting.instance)
 
     def has_network(self, name: str) -> bool:
         return name in self._networks
+
+    def owns_network(self, name: str) -> bool:
+        labels = self._networks.get(name, {}).get("Labels") or {}
+        return bool(labels.get(_naming.LABEL_INSTANCE) == self._setting.instance)
 
     def live(self, name: str) -> tuple[dict[str, Any] | None, Swap | None]:
         """The container that counts as box ``name``, and the recreation that was interrupted there."""
@@ -155,7 +163,7 @@ class Gatherer:
             return
         if network is None:
             return
-        if (network.get("Labels") or {}).get(_naming.LABEL_INSTANCE) != self._setting.instance:
+        if not self.owns_network(box.network):
             raise DeclarationError(
                 f"{key}: a network named {box.network} exists and was not made by Agentbox", "Choose another instance"
             )

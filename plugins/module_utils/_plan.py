@@ -216,6 +216,11 @@ def _check_creatable(box: Box, situation: Situation) -> None:
             raise DeclarationError(f"{box.spec.path}.volumes: {mount.source} belongs to instance {volume.instance}")
     for name in volumes(box):
         volume = situation.volumes.get(name)
+        if volume and volume.instance not in ("", box.setting.instance):
+            raise DeclarationError(
+                f"{box.spec.path}.name: volume {name} belongs to instance {volume.instance}",
+                "Choose another name or instance",
+            )
         if volume and volume.uid != str(box.uid):
             owner = f"uid {volume.uid}" if volume.uid else "somebody else"
             raise DeclarationError(
