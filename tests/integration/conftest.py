@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import docker
 import pytest
 
-from tests.integration import engines, runs
+from tests.integration import engines
 
 Instances = Callable[[], str]
 
@@ -62,12 +62,6 @@ def module_place() -> Iterator[Path]:
         yield path
 
 
-@pytest.fixture(scope="session")
-def run_module() -> Callable[..., runs.Result]:
-    """``run_module(name, args, check=False)`` calls one module through Ansible and returns its result."""
-    return runs.run_module
-
-
 @pytest.fixture(scope="module")
 def second_engine(module_place: Path) -> Iterator[engines.SecondEngine]:
     """A running engine of the module's own, without network; a test that stops it starts it again."""
@@ -75,9 +69,3 @@ def second_engine(module_place: Path) -> Iterator[engines.SecondEngine]:
     directory.mkdir()
     with engines.second_engine(directory) as second:
         yield second
-
-
-@pytest.fixture
-def small_disk() -> Callable[[Path, str], AbstractContextManager[Path]]:
-    """``small_disk(path, "1m")`` mounts a file system of that size at ``path`` while the context lasts."""
-    return lambda path, size: engines.mounted("tmpfs", path, options=f"size={size},mode=0755")

@@ -107,11 +107,6 @@ def play(
     return Run(done.returncode, done.stdout, results)
 
 
-def run_module(name: str, args: Mapping[str, Any], *, check: bool = False, **options: Any) -> Result:
-    """The result of one module call; ``options`` as for ``play``."""
-    return play([module_task(name, args)], check=check, **options).results[0]
-
-
 def _environment(recorded: Path, extra: Mapping[str, str]) -> dict[str, str]:
     own = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
     return {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -104,16 +102,11 @@ def test_obstacles_in_the_state_of_an_instance(engine: docker.APIClient, place: 
     assert {path: after.get(path) for path in before} == before
 
 
-def test_no_space_for_state(
-    engine: docker.APIClient,
-    instance: str,
-    place: Path,
-    small_disk: Callable[[Path, str], AbstractContextManager[Path]],
-) -> None:
+def test_no_space_for_state(engine: docker.APIClient, instance: str, place: Path) -> None:
     """What exists stays whole; with space again the same call converges."""
     site = Site(instance, place)
     kept, new = site.box("kept"), site.box("new")
-    with small_disk(site.state_root, "1m"):
+    with engines.mounted("tmpfs", site.state_root, options="size=1m,mode=0755"):
         first = site.converge(kept)
         assert not first.get("failed"), first
         filler = engines.fill(site.state_root)
