@@ -75,7 +75,12 @@ class Engine:
             raise EngineError(f"{what}: {error.explanation or error}") from error
         except requests.exceptions.Timeout as error:
             raise EngineTimeoutError(f"{what}: no answer within {CALL_TIMEOUT} s") from error
-        except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
+        except (
+            docker.errors.DockerException,
+            requests.exceptions.RequestException,
+            http.client.HTTPException,
+            OSError,
+        ) as error:
             raise EngineError(f"{what}: {error}") from error
 
     def info(self) -> dict[str, Any]:

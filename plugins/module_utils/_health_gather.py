@@ -69,7 +69,7 @@ _CA_TIMEOUT = 10.0
 _MOST_CA_BYTES = 4 * 1024**2
 _MOST_THREADS = 8
 _USER_NAMESPACES = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
-_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----([^-]+)-----END CERTIFICATE-----")
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -15,6 +15,7 @@ from typing import Any
 
 from ._engine import Engine
 from ._errors import AgentboxError, EngineError
+from ._health import plain
 from ._naming import LABEL_INSTANCE, LABEL_MANAGED, BoxPaths
 from ._payload import STOP_SECONDS
 from ._progress import Report
@@ -23,6 +24,9 @@ from ._state import File, json_file, read_file, read_json, remove_file, write_fi
 ASIDE = ".old"  # no box name holds a dot, so no box can ever want this name
 STABLE_SECONDS = 3.0  # a container without a health check has to run that long
 HEALTH_SECONDS = 40.0  # how long the first verdict of a health check is awaited
+CHECK_SECONDS = 5.0
+_CHECK_BYTES = 64 << 10
+_SHOWN = 1000  # characters of a container's output
 _POLL = 1.0
 
 
@@ -141,12 +145,9 @@ def _passes_check(engine: Engine, found: Mapping[str, Any]) -> bool:
     if kind != "CMD":
         return False
     try:
-        with engine.doing(f"run the health check of {found['Name']}"):
-            run = engine.client.exec_create(found["Id"], command)
-            engine.client.exec_start(run["Id"])
-            return bool(engine.client.exec_inspect(run["Id"])["ExitCode"] == 0)
+        return engine.run(found["Id"], command, timeout=CHECK_SECONDS, most=_CHECK_BYTES)[0] == 0
     except EngineError:
-        return False  # it just ended; the next look at it tells
+        return False  # it just ended, or is busy; the next look at it tells
 
 
 def explain_exit(found: Mapping[str, Any] | None) -> str:
@@ -166,10 +167,10 @@ def explain_exit(found: Mapping[str, Any] | None) -> str:
 
 
 def last_lines(engine: Engine, container: str) -> str:
-    """The end of a container's output, for an error message; empty when there is none."""
+    """The end of a container's output, safe to print in an error message; empty when there is none."""
     with engine.doing("read a container's output"):
         output = engine.client.logs(container, tail=5, stdout=True, stderr=True)
-    text = bytes(output).decode(errors="replace").strip()
+    text = plain(bytes(output).decode(errors="replace"), _SHOWN)
     return f"; its last output: {text}" if text else ""
 
 
