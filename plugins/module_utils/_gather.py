@@ -15,6 +15,7 @@ from ._apply import PREPARE
 from ._box import Box, EngineFacts, ImageFacts, Setting
 from ._engine import Engine
 from ._errors import DeclarationError
+from ._image_plan import parse_agents
 from ._naming import BoxPaths
 from ._payload import create_payload, volumes
 from ._plan import Situation
@@ -23,9 +24,9 @@ from ._state import Digester, Directory, File
 from ._swap import Swap
 from ._volumes import Volume, unprepared
 
-LABEL_AGENTS = "agentbox.agents"
 _BUILT_IN_NETWORKS = ("none",)
 _DIGEST_SHOWN = 12  # characters
+_ANSWER_SECONDS, _ANSWER_BYTES = 10.0, 64 << 10  # for what is asked inside a box
 
 
 def engine_facts(engine: Engine | None) -> EngineFacts:
@@ -46,7 +47,7 @@ def engine_facts(engine: Engine | None) -> EngineFacts:
 def image_facts(reference: str, raw: Mapping[str, Any]) -> ImageFacts:
     """From the answer of ``inspect``. An image that Agentbox did not build has its id for a context."""
     labels = (raw.get("Config") or {}).get("Labels") or {}
-    agents = dict(item.partition("=")[::2] for item in labels.get(LABEL_AGENTS, "").replace(",", " ").split())
+    agents = parse_agents(labels.get(_naming.LABEL_AGENTS, ""))
     return ImageFacts(reference, raw["Id"], labels.get(_naming.LABEL_CONTEXT) or raw["Id"], agents)
 
 
@@ -238,11 +239,8 @@ class Gatherer:
         if not _plan.find_drift(box, situation, payload):
             return situation
         command = ["tmux", "-L", _naming.TMUX_SOCKET, "list-clients"]
-        with self._engine.doing(f"ask {box.container} who is attached"):
-            run = self._engine.client.exec_create(live["Id"], command, stderr=False)
-            clients = bytes(self._engine.client.exec_start(run["Id"])).strip()
-            succeeded = self._engine.client.exec_inspect(run["Id"])["ExitCode"] == 0
-        return replace(situation, attached=succeeded and bool(clients))
+        code, clients = self._engine.run(live["Id"], command, timeout=_ANSWER_SECONDS, most=_ANSWER_BYTES)
+        return replace(situation, attached=code == 0 and bool(clients.strip()))
 
 
 def _published(live: Mapping[str, Any]) -> set[int]:

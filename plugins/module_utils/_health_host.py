@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from . import _image_plan
 from ._health import HOST, Check, Verdict, plain, size, without_credentials
 from ._health_facts import EngineFacts, EngineFailure, HostFacts, ImageFacts, Space
 from ._naming import LABEL_AGENTS, LABEL_CONTEXT, LABEL_MANAGED
@@ -119,9 +120,8 @@ def _context_check(reference: str, labels: Mapping[str, Any], wanted: str | None
 
 
 def parse_agents(label: str) -> dict[str, str]:
-    """Agents of an image by its label: ``"claude=2.1.332 codex=0.171.0"``, separated by blanks or commas."""
-    pairs = (entry.partition("=") for entry in label.replace(",", " ").split())
-    return {plain(name, 60): plain(version, 60) for name, separator, version in pairs if separator}
+    """Agents of an image by its label, safe to print."""
+    return {plain(name, 60): plain(version, 60) for name, version in _image_plan.parse_agents(label).items()}
 
 
 def wanted_versions(manifests: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

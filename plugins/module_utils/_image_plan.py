@@ -10,9 +10,9 @@ from typing import Any
 
 from ._base import Base
 from ._errors import EngineUnsupportedError
+from ._naming import LABEL_AGENTS
 
 SCHEMA = 1
-LABEL_AGENTS = "agentbox.agents"
 LABEL_BASE = "agentbox.base"
 # Names of machines as the engine or the kernel give them; pinned binaries exist for these two.
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
@@ -130,7 +130,8 @@ def agents_label(agents: Mapping[str, str]) -> str:
 
 
 def parse_agents(label: str) -> dict[str, str]:
-    return dict(word.split("=", 1) for word in label.split() if "=" in word)
+    """Agents and versions of an image by its label; blanks or commas separate them."""
+    return dict(word.split("=", 1) for word in label.replace(",", " ").split() if "=" in word)
 
 
 def reasons(live: Live | None, inputs: Inputs | None, record: Record, no_cache: bool) -> list[str]:
