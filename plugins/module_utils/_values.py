@@ -17,10 +17,10 @@ from ._naming import is_name
 
 Parser = Callable[[Any], Any]
 
-_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?$", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
-_ENGINE_NAME = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ENGINE_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _MAX_PORT = 65535
 _MAX_UID = (1 << 31) - 2
 # Modes of `network` that would join a namespace of the host, of another container, or the engine's shared bridge.
@@ -115,7 +115,7 @@ def size(minimum: int = 1) -> Callable[[object], int]:
     """A parser for sizes (``512m``, ``4g``, ``4GiB``, a number of bytes); returns bytes, units are powers of 1024."""
 
     def parse(value: object) -> int:
-        found = _SIZE.match(str(value)) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
+        found = _SIZE.fullmatch(str(value)) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
         if not found:
             raise InvalidValueError(f"must be a size such as 512m or 4g, not {described(value)}")
         result = int(float(found[1]) * _UNITS[found[2].lower()])
@@ -194,7 +194,7 @@ def network(value: object) -> str:
         raise InvalidValueError(f"must be bridge, none or the name of a network, not {described(value)}")
     if value.partition(":")[0] in _FOREIGN_NETWORKS:
         raise InvalidValueError(f"'{value}' is refused: a box gets no namespace of its host or of others")
-    if not _ENGINE_NAME.match(value):
+    if not _ENGINE_NAME.fullmatch(value):
         raise InvalidValueError(f"'{value}' is no valid network name")
     return value
 
@@ -207,7 +207,7 @@ def mode(value: object) -> str:
 
 
 def variable_name(value: object) -> str:
-    if not isinstance(value, str) or not _VARIABLE.match(value):
+    if not isinstance(value, str) or not _VARIABLE.fullmatch(value):
         raise InvalidValueError(f"{described(value)} is no valid name of an environment variable")
     return value
 
@@ -284,7 +284,7 @@ def volumes(value: object) -> tuple[Mount, ...]:
 
 
 def _volume_name(value: object) -> str:
-    if not isinstance(value, str) or not _ENGINE_NAME.match(value):
+    if not isinstance(value, str) or not _ENGINE_NAME.fullmatch(value):
         raise InvalidValueError(f"{described(value)} is no valid name of a volume")
     return value
 
@@ -339,7 +339,7 @@ def image(value: object) -> str | None:
     """An image reference; None means the instance's own image."""
     if value is None:
         return None
-    if not isinstance(value, str) or not re.match(r"^[a-zA-Z0-9][\w./:@-]*$", value):
+    if not isinstance(value, str) or not re.fullmatch(r"[a-zA-Z0-9][\w./:@-]*", value):
         raise InvalidValueError(f"{described(value)} is no image reference")
     return value if ":" in value.rpartition("/")[2] or "@" in value else f"{value}:latest"
 
