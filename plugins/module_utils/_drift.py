@@ -7,10 +7,10 @@ label cannot see what was changed behind it (``docker update``) and engines spel
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from . import _naming
 from ._values import human_size
@@ -19,6 +19,7 @@ _NANO = 1_000_000_000
 _SHOWN = 12  # characters of a digest
 # Engine defaults that inspect spells out in place of an absent value.
 _PRIVATE_IPC = ("private", "", None)
+_LOGIN = re.compile(r"://[^/\s]*@")
 _NAMESPACES = ("PidMode", "UTSMode", "UsernsMode", "CgroupnsMode")
 
 
@@ -239,11 +240,8 @@ def _variables(items: Iterable[str] | None) -> dict[str, str]:
 
 
 def without_password(value: str | None) -> str | None:
-    """A value as shown: an address loses the user and password that may stand in it."""
-    if not value or "@" not in value or "://" not in value:
-        return value
-    parts = urlsplit(value)
-    return urlunsplit(parts._replace(netloc="***@" + parts.netloc.rpartition("@")[2]))
+    """A value as shown: every address in it loses the user and password that may stand there."""
+    return value and _LOGIN.sub("://***@", value)
 
 
 def _networks(payload: Mapping[str, Any], live: Mapping[str, Any]) -> list[Drift]:
