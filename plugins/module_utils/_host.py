@@ -144,7 +144,9 @@ def port_problem(publish: Publish) -> str | None:
             probe.bind((publish.address, publish.port))
             probe.listen(1)
         except OSError as error:
-            if error.errno == errno.EADDRINUSE:
+            if error.errno == errno.EACCES and not _inodes(publish.port):
+                return None  # a low port, which the engine may use and this user may not
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
                 return f"{publish} is taken by {_listener(publish.port) or 'another program'}"
             return f"nothing can listen on {publish}: {error.strerror}"
     return None
@@ -152,7 +154,7 @@ def port_problem(publish: Publish) -> str | None:
 
 def _listener(port: int) -> str | None:
     """Name and pid of the process that listens on ``port``; None where /proc does not show it to this user."""
-    inodes = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _listening_inodes(table, port)}
+    inodes = {f"socket:[{inode}]" for inode in _inodes(port)}
     for process in Path("/proc").glob("[0-9]*"):
         if inodes & set(_open_files(process)):
             with suppress(OSError):
@@ -166,6 +168,11 @@ def _open_files(process: Path) -> Iterator[str]:
         for descriptor in (process / "fd").iterdir():
             with suppress(OSError):
                 yield str(descriptor.readlink())
+
+
+def _inodes(port: int) -> list[str]:
+    """Inodes of the sockets that listen on ``port``, on whatever address."""
+    return [inode for table in ("tcp", "tcp6") for inode in _listening_inodes(table, port)]
 
 
 def _listening_inodes(table: str, port: int) -> list[str]:
