@@ -304,5 +304,5 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
 
 def _plain_environment() -> dict[str, str]:
     """The environment with English messages and the folders of system programs."""
-    path = os.environ.get("PATH", "")
+    path = os.environ.get("PATH") or os.defpath
     return os.environ | {"LC_ALL": "C", "PATH": f"{path}:/usr/sbin:/usr/bin:/sbin:/bin"}

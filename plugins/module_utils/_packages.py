@@ -153,7 +153,7 @@ def last_lines(text: str) -> str:
 
 def _environment() -> dict[str, str]:
     """The environment in which no maintainer script asks anything and messages are English."""
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin"
+    path = f"{os.environ.get('PATH') or os.defpath}:/usr/sbin:/usr/bin:/sbin:/bin"
     return os.environ | {
         "PATH": path,
         "LC_ALL": "C",

@@ -418,7 +418,7 @@ def hide_misplaced_secrets(module: AnsibleModule) -> None:
     for box in boxes if isinstance(boxes, list) else []:
         secrets = box.get("secrets") if isinstance(box, dict) else None
         if isinstance(secrets, dict):
-            module.no_log_values.update(str(value) for value in secrets.values())
+            module.no_log_values.update(str(value) for value in secrets.values() if value)
 
 
 def run(module: AnsibleModule) -> _boxes.Outcome:
