@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ._naming import PANE_HEADER, PID_HEADER
+
 MECHANISM = "claude-managed-settings"
-# What the hook sink is told beside the payload: the pane an agent runs in and, where a process is spawned, whose it is.
-PANE_HEADER = "X-Agentbox-Pane"
-PID_HEADER = "X-Agentbox-Pid"
 _PANE_VARIABLE = "TMUX_PANE"
 
 

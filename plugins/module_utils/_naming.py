@@ -30,6 +30,9 @@ BOX_MOUNT = "/agentbox"
 BOX_RELAY = "/run/agentbox"
 PAGE_PORT = 4317
 HOOK_PORT = 4318
+# What the hook sink is told beside the payload: the pane an agent runs in and, where a process is spawned, whose it is.
+PANE_HEADER = "X-Agentbox-Pane"
+PID_HEADER = "X-Agentbox-Pid"
 
 LABEL_MANAGED = "agentbox.managed"
 LABEL_INSTANCE = "agentbox.instance"

@@ -103,7 +103,7 @@ class Page:
 
     async def events(self, request: Request) -> Response:
         limit = request.query_params.get("limit", str(PAGE))
-        if not limit.isdecimal() or not 0 < int(limit) <= PAGE:
+        if not limit.isdecimal() or len(limit) > len(str(PAGE)) or not 0 < int(limit) <= PAGE:
             return JSONResponse({"error": f"limit is not in 1..{PAGE}"}, 400)
         try:
             events = await self._recorder.after(request.query_params.get("after"), int(limit))
@@ -254,4 +254,4 @@ def login_hint(box: Box) -> str | None:
         return None
     config = agents.config_directory(manifest, box.home, os.environ)
     state = agents.credentials(manifest, config, os.environ, box.secrets)
-    return None if state["state"] == "present" else str(manifest["credentials"]["login"])
+    return None if state["state"] == "present" else manifest.get("credentials", {}).get("login")

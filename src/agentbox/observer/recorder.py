@@ -47,7 +47,7 @@ class Recorder:
             while True:
                 await self._store_batch([await self._queue.get()])
         finally:
-            if not self._queue.empty():
+            while not self._queue.empty():
                 await self._store_batch([])
             await self._call(self._close)
             self._thread.shutdown(wait=False)

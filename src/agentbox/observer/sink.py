@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from agentbox._shared._naming import PANE_HEADER, PID_HEADER
 from agentbox.box.config import Box
 from agentbox.protocol.events import PROBE_AGENT
 
@@ -19,8 +20,6 @@ from .recorder import Recorder
 from .store import Draft
 
 MAX_BODY = 8 * 1024 * 1024  # a tool's answer with an image in it is some MiB
-PANE_HEADER = "x-agentbox-pane"
-PID_HEADER = "x-agentbox-pid"
 _log = logging.getLogger("agentbox")
 
 Observe = Callable[[Draft, str | None], None]

@@ -20,6 +20,7 @@ PAGE = 500  # events one read returns at most
 _PRUNE_EVERY = 100
 _BUSY = 2.0  # seconds to wait for another process that reads or writes
 _NAME_BYTES = 4
+_SEQ_DIGITS = 12
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS store (name TEXT NOT NULL);
@@ -167,11 +168,11 @@ class EventStore:
         return self._id(row[0]) if row else ""
 
     def _id(self, seq: int) -> str:
-        return f"{self.name}-{seq:012d}"
+        return f"{self.name}-{seq:0{_SEQ_DIGITS}d}"
 
     def _position(self, event_id: str) -> int:
         name, _, seq = event_id.partition("-")
-        return int(seq) if name == self.name and seq.isdecimal() else 0
+        return int(seq) if name == self.name and seq.isdecimal() and len(seq) <= _SEQ_DIGITS else 0
 
     def _select(self, clause: str, values: Iterable[int]) -> list[Event]:
         columns = "seq, received_at, agent, type, session_id, pane, synthetic, truncated, size, payload"
