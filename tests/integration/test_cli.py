@@ -63,7 +63,12 @@ class Desk:
         }
 
     def run(
-        self, *arguments: str, cwd: Path | None = None, prefix: tuple[str, ...] = (), **environ: str
+        self,
+        *arguments: str,
+        cwd: Path | None = None,
+        prefix: tuple[str, ...] = (),
+        timeout: float = TIMEOUT,
+        **environ: str,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command without a terminal and with closed input."""
         return subprocess.run(
@@ -73,7 +78,7 @@ class Desk:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT,
+            timeout=timeout,
             check=False,
         )
 
@@ -563,11 +568,12 @@ def test_a_member_of_the_engine_s_group_gets_a_box_of_their_own(engine: docker.A
 
 
 @pytest.mark.full
+@pytest.mark.timeout(1500)
 def test_rebuild_makes_a_box_nobody_looks_at_anew_from_the_new_image(engine: docker.APIClient, place: Path) -> None:
     with new_desk(engine, place) as found:
         assert found.run("up", "--port", str(found.port)).returncode == 0
         before, image = inspect(engine, found), engine.inspect_image(f"{found.instance}:latest")["Id"]
-        result = found.run("rebuild", "--port", str(found.port), "--memory", "1g")
+        result = found.run("rebuild", "--port", str(found.port), "--memory", "1g", timeout=1200)
         assert result.returncode == 0, result.stderr
         assert engine.inspect_image(f"{found.instance}:latest")["Id"] != image
         after = inspect(engine, found)
