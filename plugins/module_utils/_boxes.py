@@ -156,7 +156,7 @@ class _Run:
         self._specs = specs
         with_secrets = any(spec.secrets for spec in specs if spec.state != "absent")
         digester = _state.digester(request.setting.state_dir, create=with_secrets and not request.check)
-        self._gather = Gatherer(request.setting, request.engine, secrets, digester, predict=request.check)
+        self._gather = Gatherer(request.setting, specs, request.engine, secrets, digester, predict=request.check)
         self._boxes: dict[str, Box] = {}
         self.outcome = Outcome(shared=shared)
 

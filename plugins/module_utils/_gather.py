@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -57,6 +57,7 @@ class Gatherer:
     def __init__(
         self,
         setting: Setting,
+        specs: Sequence[BoxSpec],
         engine: Engine | None,
         secrets: Mapping[str, Mapping[str, str]],
         digester: Digester,
@@ -64,6 +65,7 @@ class Gatherer:
         predict: bool,
     ) -> None:
         self._setting = setting
+        self._specs = specs
         self._engine = engine
         self._secrets = secrets
         self._digester = digester
@@ -148,12 +150,38 @@ class Gatherer:
         """The box with everything decided. Raises ``DeclarationError`` for what can't be on this host."""
         path = _box.workspace_path(spec, self._setting.person)
         box = _box.resolve(spec, self._setting, _host.workspace_facts(path))
+        others = {directory for container, directory in self._live_writable if container != box.container}
+        writable = self._declared_writable | others
+        _check_source(f"{spec.path}.workspace", path, writable)
         for index, mount in enumerate(spec.mounts):
+            key = f"{spec.path}.mounts[{index}]"
             problem = _host.mount_problem(mount.source, (*self._setting.protected, self._setting.engine.data_root))
             if problem:
-                raise DeclarationError(f"{spec.path}.mounts[{index}]: {problem}")
+                raise DeclarationError(f"{key}: {problem}")
+            _check_source(key, mount.source, writable)
         self._check_network(box)
         return box
+
+    @cached_property
+    def _declared_writable(self) -> set[str]:
+        """Directories of the host that agents of the boxes declared now write to."""
+        result = set()
+        for spec in self._specs:
+            workspace = os.path.realpath(_box.workspace_path(spec, self._setting.person))
+            if spec.state != "absent" and not _host.refusal(workspace, self._setting.protected):
+                result |= {workspace, *(os.path.realpath(item.source) for item in spec.mounts if not item.read_only)}
+        return result
+
+    @cached_property
+    def _live_writable(self) -> list[tuple[str, str]]:
+        """Containers of Agentbox, each with a directory of the host that it writes to."""
+        return [
+            (name, os.path.realpath(str(mount["Source"])))
+            for name, item in self._containers.items()
+            if (item.get("Labels") or {}).get(_naming.LABEL_MANAGED) == "true"
+            for mount in item.get("Mounts") or []
+            if mount.get("Type") == "bind" and mount.get("RW")
+        ]
 
     def _check_network(self, box: Box) -> None:
         network = self._networks.get(box.network)
@@ -241,6 +269,18 @@ class Gatherer:
         command = ["tmux", "-L", _naming.TMUX_SOCKET, "list-clients"]
         code, clients = self._engine.run(live["Id"], command, timeout=_ANSWER_SECONDS, most=_ANSWER_BYTES)
         return replace(situation, attached=code == 0 and bool(clients.strip()))
+
+
+def _check_source(key: str, source: str, writable: Iterable[str]) -> None:
+    """Refuse a path of the host that an agent or a stranger could turn into another one."""
+    link = _host.foreign_link(source)
+    if link:
+        raise DeclarationError(
+            f"{key}: {link} is a link of a user who does not own what it leads to", "Name the directory itself"
+        )
+    problem = _host.exposure(os.path.realpath(source), writable)
+    if problem:
+        raise DeclarationError(f"{key}: {problem}", "Choose a directory outside of it")
 
 
 def _published(live: Mapping[str, Any]) -> set[int]:

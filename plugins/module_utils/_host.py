@@ -97,6 +97,43 @@ def refusal(workspace: str, protected: Iterable[str]) -> str | None:
     return None
 
 
+def exposure(source: str, writable: Iterable[str]) -> str | None:
+    """Why a box must not get ``source`` (links resolved) because of ``writable``, directories that agents write to.
+
+    An agent can put a link to any place of the host where ``source`` is, and the engine follows it at the next start
+    of the box that has it, which the agent in that box can bring about.
+    """
+    for directory in writable:
+        if source != directory and _holds(directory, source):
+            return f"{source} lies in {directory}, where the agent of a box can put a link to anywhere in its place"
+    return None
+
+
+def foreign_link(path: str) -> str | None:
+    """A symbolic link on the way to ``path`` that belongs neither to root nor to the owner of what is there.
+
+    Its owner could have any directory of the host given to a box, with the rights of who runs this.
+    """
+    try:
+        trusted = {0, os.geteuid(), Path(path).stat().st_uid}
+    except OSError:
+        return None
+    return next((link for link, owner in _links(path) if owner not in trusted), None)
+
+
+def _links(path: str) -> Iterator[tuple[str, int]]:
+    """The symbolic links on the way to an existing ``path``, with their owners."""
+    place, waiting = "/", path.split("/")[::-1]
+    while waiting:
+        place = os.path.normpath(f"{place}/{waiting.pop()}")  # what was passed holds no link any more
+        found = os.lstat(place)
+        if stat.S_ISLNK(found.st_mode):
+            yield place, found.st_uid
+            target = str(Path(place).readlink())
+            waiting += target.split("/")[::-1]
+            place = "/" if target.startswith("/") else str(Path(place).parent)
+
+
 def mount_problem(source: str, protected: Iterable[str]) -> str | None:
     """Why ``source`` must not be mounted into a box; None when it may be."""
     real = os.path.realpath(source)
