@@ -152,7 +152,3 @@ def state_dir(state_root: str, instance: str) -> str:
 
 def lock_path(state_dir_: str) -> str:
     return str(PurePosixPath(state_dir_, "lock"))
-
-
-def progress_path(state_dir_: str) -> str:
-    return str(PurePosixPath(state_dir_, "progress.log"))

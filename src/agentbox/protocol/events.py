@@ -11,7 +11,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 PROBE_AGENT = "agentbox"
-PROBE_TYPE = "Probe"
 
 
 class Event(BaseModel):
