@@ -98,11 +98,12 @@ def test_a_second_make_up_changes_nothing(installed: Workstation) -> None:
     assert running_box(installed) == before
 
 
+@pytest.mark.full
 def test_an_ordinary_user_gets_a_box_of_their_own_through_sudo(installed: Workstation) -> None:
     """And another user's box of the same name stays theirs."""
     installed.allow_sudo("dev")
     taken = installed.run("dev", "cd agentbox && make up")
-    assert taken.returncode == 2, taken.output
+    assert "Error 2" in taken.output, "make reports the exit code of agentbox"
     assert "--name" in taken.output
     own = installed.run("dev", "cd agentbox && make up", {"AGENTBOX_NAME": "dev"})
     assert own.returncode == 0, own.output
