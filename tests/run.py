@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
 ROLES = ("docker", "tmux", "image", "box")
 NOT_FULL = ["-m", "not full"]
+# The tests wait more than they compute. A file stays in one process, because its tests share boxes.
+SIDE_BY_SIDE = ["--numprocesses", "4", "--dist", "loadfile"]
 
 
 class StageError(Exception):
@@ -77,12 +79,12 @@ def lint(_area: str, _full: bool) -> None:
 
 
 def unit(_area: str, _full: bool) -> None:
-    pytest("tests/unit")
+    pytest("tests/unit", *SIDE_BY_SIDE)
 
 
 def integration(area: str, full: bool) -> None:
     only = ["-k", area] if area in ROLES else []
-    pytest("tests/integration", *only, full=full)
+    pytest("tests/integration", *SIDE_BY_SIDE, *only, full=full)
 
 
 def molecule(area: str, full: bool) -> None:
