@@ -93,7 +93,6 @@ class Call:
         """Run a playbook of the collection for this call. An interruption says what state things are in."""
         common = declaration.common(self.settings, self.user, self.environ.get("DOCKER_HOST") or None)
         # Who may use the engine without being root gets a box, and the host stays as it is.
-        # Who is not root can install nothing, and misses nothing: the engine answers already.
         skipped = () if self.user.is_root else ("docker", "tmux", "install")
         wanted = playbook.Playbook(name, {**common, **variables}, skipped)
         try:
