@@ -8,11 +8,14 @@ import subprocess
 
 from conftest import ROOT, Scenario
 
+# Where nothing forbids it, the package starts the engine itself, before the role does what was predicted of it.
+OVERTAKEN = {"agentbox.fleet.docker : Start the engine and wait until it answers"}
+
 
 def test_predictions_came_true(scenario: Scenario) -> None:
     predicted, _ = scenario.runs("converge.yml", check=True)
     first, *_ = scenario.runs("converge.yml")
-    assert predicted == first
+    assert [change for change in predicted if change in first or change["task"] not in OVERTAKEN] == first
 
 
 def test_nothing_to_do_a_second_time(scenario: Scenario) -> None:
