@@ -37,8 +37,12 @@ def _over_http(url: str, timeout: int) -> dict[str, Any]:
 
 
 def _by_command(url: str, timeout: int) -> dict[str, Any]:
-    """A process that passes its input on and never fails. What it printed an agent might take for words of its user."""
-    limits = f"--max-time {timeout} --noproxy '*'"
+    """A process that passes its input on and never fails. What it printed an agent might take for words of its user.
+
+    It tries again for a moment: at the start of a box the agent may have something to say before the Observer listens.
+    """
+    patience = "--retry 2 --retry-delay 1 --retry-connrefused --retry-max-time 2"
+    limits = f"--max-time {timeout} {patience} --noproxy '*'"
     headers = f'-H "Content-Type: application/json" -H "{PANE_HEADER}: ${_PANE_VARIABLE}" -H "{PID_HEADER}: $PPID"'
     return {
         "type": "command",
