@@ -1,4 +1,4 @@
-"""Filters over lists of box declarations: parting secrets from the rest, and wanting another state.
+"""Filters over lists of box declarations: parting secrets from the rest, choosing, wanting another state.
 
 A declaration is one document for its author; the module gets the secrets in an option of their own, which
 Ansible hides from every output. No message of these filters holds a value.
@@ -43,8 +43,27 @@ def only_secrets(boxes: Any) -> dict[str, dict[str, Any]]:
 
 
 def with_state(boxes: Any, state: str) -> list[Any]:
-    """The declarations with another ``state``; what is no declaration stays for the module to name."""
-    return [{**box, "state": state} if isinstance(box, Mapping) else box for box in _listed(boxes)]
+    """The declarations with another ``state``, but for those that are declared absent.
+
+    What is no declaration stays for the module to name.
+    """
+    return [
+        {**box, "state": state} if isinstance(box, Mapping) and box.get("state") != "absent" else box
+        for box in _listed(boxes)
+    ]
+
+
+def that_exist(boxes: Any, found: Any) -> list[Any]:
+    """The declarations of boxes that ``found``, as module box_info returns them, has.
+
+    What is no declaration, or has no name, stays for the module to name.
+    """
+    names = {box["name"] for box in found}
+    return [
+        box
+        for box in _listed(boxes)
+        if not isinstance(box, Mapping) or not isinstance(box.get("name"), str) or box["name"] in names
+    ]
 
 
 def _without_secrets(box: Any) -> Any:
@@ -79,4 +98,9 @@ class FilterModule:
     """Ansible's entry point."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"only_secrets": only_secrets, "with_state": with_state, "without_secrets": without_secrets}
+        return {
+            "only_secrets": only_secrets,
+            "that_exist": that_exist,
+            "with_state": with_state,
+            "without_secrets": without_secrets,
+        }

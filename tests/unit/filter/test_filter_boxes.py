@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.agentbox.fleet.plugins.filter.boxes import only_secrets, with_state, without_secrets
+from ansible_collections.agentbox.fleet.plugins.filter.boxes import (
+    only_secrets,
+    that_exist,
+    with_state,
+    without_secrets,
+)
 
 VALUE = "value-that-must-not-be-shown"
 
@@ -74,4 +79,12 @@ def test_another_state_keeps_the_rest_of_the_declaration() -> None:
         "text",
     ]
     assert with_state(None, "stopped") == []
+    assert with_state([{"name": "one", "state": "absent"}], "started") == [{"name": "one", "state": "absent"}]
     assert box["state"] == "started", "the input was changed"
+
+
+def test_boxes_that_are_not_there_are_left_out() -> None:
+    found = [{"name": "one", "state": "running"}, {"name": "other"}]
+    wrong: list[Any] = ["text", {"workspace": "/srv/code"}]
+    assert that_exist([{"name": "one"}, {"name": "two"}, *wrong], found) == [{"name": "one"}, *wrong]
+    assert that_exist("", found) == []
