@@ -13,7 +13,7 @@ from . import _host, _naming
 from ._errors import DeclarationError
 from ._host import Identity, Person, WorkspaceFacts
 from ._naming import BoxPaths
-from ._spec import BoxSpec
+from ._spec import BoxSpec, target_problems
 
 RELAY_SOCKET = "observer.sock"
 RUNTIME_FILES = {"entry.sh": 0o755, "attach.sh": 0o755, "tmux.conf": 0o644}  # names and modes at /agentbox
@@ -115,6 +115,9 @@ def resolve(spec: BoxSpec, setting: Setting, workspace: WorkspaceFacts) -> Box:
         memory=min(spec.memory, setting.engine.memory),
         cpus=min(spec.cpus, float(setting.engine.cpus)),
     )
+    problems = target_problems(spec, box.target, setting.manifests)  # with links resolved
+    if problems:
+        raise DeclarationError("; ".join(f"{spec.path}.{problem}" for problem in problems))
     socket = f"{box.paths.relay}/{RELAY_SOCKET}"
     if len(socket.encode()) > _MAX_SOCKET_PATH:
         raise DeclarationError(

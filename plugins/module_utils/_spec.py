@@ -15,25 +15,47 @@ from typing import Any
 
 from . import _values as values
 from ._errors import DeclarationError
-from ._naming import DEFAULT_BOX, PAGE_PORT, container_name, home_volume, image_tag, is_own_volume
+from ._naming import (
+    BOX_HOME,
+    BOX_MOUNT,
+    BOX_RELAY,
+    CACHES,
+    DEFAULT_BOX,
+    PAGE_PORT,
+    container_name,
+    home_volume,
+    image_tag,
+    is_own_volume,
+)
 from ._options import OPTIONS
 from ._values import InvalidValueError, Mount, Publish
 
 SCHEMA = 1
 
-# Inside a box: what Agentbox mounts or the kernel provides. A declared mount must not cover any of it.
-RESERVED_TARGETS = (
-    "/",
-    "/agentbox",
-    "/dev",
-    "/etc",
-    "/etc/passwd",
-    "/home/agent",
-    "/proc",
-    "/run/agentbox",
-    "/sys",
-    "/tmp",  # noqa: S108 - a path in the box
+# Inside a box: what Agentbox mounts, the image needs or the kernel provides. Nothing declared may cover any of it.
+_RESERVED_TARGETS = frozenset(
+    {
+        "/",
+        "/bin",
+        "/dev",
+        "/etc",
+        "/etc/gitconfig",
+        "/etc/passwd",
+        "/home",
+        "/lib",
+        "/opt",
+        "/run",
+        "/sbin",
+        "/tmp",  # noqa: S108 - a path in the box
+        "/usr",
+        "/var",
+        "/var/tmp",  # noqa: S108 - a path in the box
+        BOX_HOME,
+        f"{BOX_HOME}/.config/gh",
+        *(f"{BOX_HOME}/{directory}" for directory in CACHES.values()),
+    }
 )
+_RESERVED_TREES = (BOX_MOUNT, BOX_RELAY, "/opt/agentbox", "/dev", "/proc", "/sys")
 _RESERVED_VARIABLES = ("HOME",)
 # Options that rule what a run does and not what the box is; they are no part of the digest.
 _NOT_HASHED = ("state", "recreate", "workspace_access", "name")
@@ -187,7 +209,8 @@ def _contradictions(spec: BoxSpec, item: Mapping[str, Any], manifests: Mapping[s
         problems.append("publish: nothing can be published with network none")
     problems += [f"env.{name}: is set by Agentbox" for name in spec.env if name in _RESERVED_VARIABLES]
     problems += [f"secrets.{name}: stands in env too" for name in spec.secrets if name in spec.env]
-    problems += _target_problems(spec)
+    mirrored = spec.workspace_target == "mirror"
+    problems += target_problems(spec, spec.workspace if mirrored else spec.workspace_target, manifests)
     return [f"{spec.path}.{problem}" for problem in problems]
 
 
@@ -231,17 +254,30 @@ def _credential_variables(spec: BoxSpec, manifests: Mapping[str, Any]) -> set[st
     }
 
 
-def _target_problems(spec: BoxSpec) -> list[str]:
-    """A declared mount may not cover what Agentbox mounts, the workspace, or another declared mount."""
-    workspace = spec.workspace if spec.workspace_target == "mirror" else spec.workspace_target
-    taken = {*RESERVED_TARGETS, workspace}
+def target_problems(spec: BoxSpec, workspace: str | None, manifests: Mapping[str, Any]) -> list[str]:
+    """What is mounted may not cover what a box needs, nor two things be mounted at one place.
+
+    ``workspace`` is the path in the box, None while it is not known. Each problem begins with the key.
+    """
+    settings = {
+        str(manifest["hooks"]["mount"])
+        for manifest in (manifests.get(agent) or {} for agent in spec.agents)
+        if manifest.get("hooks")
+    }
+    targets = [("workspace_target", workspace)] if workspace else []
+    targets += [("mounts", mount.target) for mount in spec.mounts]
+    targets += [("volumes", mount.target) for mount in spec.volumes]
+    taken = set(_RESERVED_TARGETS)
     problems = []
-    for key, group in (("mounts", spec.mounts), ("volumes", spec.volumes)):
-        for mount in group:
-            if mount.target in taken or mount.target.startswith(("/agentbox/", "/proc/", "/sys/", "/dev/")):
-                problems.append(f"{key}: target {mount.target} is taken")
-            taken.add(mount.target)
+    for key, target in targets:
+        if target in taken or any(_is_in(tree, target) for tree in (*_RESERVED_TREES, *settings)):
+            problems.append(f"{key}: target {target} is taken")
+        taken.add(target)
     return problems
+
+
+def _is_in(tree: str, path: str) -> bool:
+    return path == tree or path.startswith(f"{tree}/")
 
 
 def _collisions(boxes: Sequence[BoxSpec], instance: str) -> list[str]:

@@ -70,6 +70,18 @@ def problems(*boxes: Any, secrets: dict[str, list[str]] | None = None) -> str:
         ({"mounts": ["/srv:/workspace"]}, "boxes[0].mounts: target /workspace is taken"),
         ({"mounts": ["/srv:/agentbox/x"]}, "boxes[0].mounts: target /agentbox/x is taken"),
         ({"mounts": ["/a:/x", "/b:/x/"]}, "boxes[0].mounts: target /x is taken"),
+        ({"mounts": ["/srv:/etc/gitconfig"]}, "boxes[0].mounts: target /etc/gitconfig is taken"),
+        ({"mounts": ["/srv:/etc/claude-code"]}, "boxes[0].mounts: target /etc/claude-code is taken"),
+        ({"mounts": ["/srv:/etc/claude-code/x"]}, "boxes[0].mounts: target /etc/claude-code/x is taken"),
+        ({"volumes": ["data:/home/agent/.cache/pip"]}, "boxes[0].volumes: target /home/agent/.cache/pip is taken"),
+        (
+            {"workspace": "/opt/agentbox", "workspace_target": "mirror"},
+            "boxes[0].workspace_target: target /opt/agentbox is taken",
+        ),
+        (
+            {"workspace": "/home/agent", "workspace_target": "mirror"},
+            "boxes[0].workspace_target: target /home/agent is taken",
+        ),
         ({"volumes": ["a b:/x"]}, "boxes[0].volumes[0].name: 'a b' is no valid name of a volume"),
         ({"volumes": ["abx-api-home:/x"]}, "boxes[0].volumes: abx-api-home is a volume of Agentbox's own"),
         ({"volumes": ["abx-cache-npm-1000:/x"]}, "boxes[0].volumes: abx-cache-npm-1000 is a volume of Agentbox's own"),
