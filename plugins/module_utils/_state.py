@@ -112,16 +112,20 @@ def _write_new(path: Path, wanted: File) -> None:
 def shown(item: Directory | File, digest: Callable[[bytes], str]) -> tuple[str | None, str]:
     """How a diff shows a directory or file: as it is (None: not there) and as it has to be.
 
-    ``digest`` stands for contents, so that a change is seen and a secret is not.
+    ``digest`` stands for contents, so that a change is seen and a secret is not. There is no change of what is new, and
+    check mode could not know the key of its digest.
     """
     found = _lstat(item.path)
     owner = os.geteuid() if item.uid is None else item.uid
     if isinstance(item, Directory):
         before = found and f"directory, {_metadata(found.st_mode, found.st_uid)}"
         return before, f"directory, {_metadata(item.mode, owner)}"
-    content = read_file(item.path)
-    before = found and f"file, {_metadata(found.st_mode, found.st_uid)}, content {digest(content or b'')}"
-    return before, f"file, {_metadata(item.mode, owner)}, content {digest(item.content)}"
+    after = f"file, {_metadata(item.mode, owner)}"
+    if not found:
+        return None, after
+    before = f"file, {_metadata(found.st_mode, found.st_uid)}"
+    contents = digest(read_file(item.path) or b""), digest(item.content)
+    return (f"{before}, content {contents[0]}", f"{after}, content {contents[1]}") if all(contents) else (before, after)
 
 
 def _metadata(mode: int, uid: int) -> str:
@@ -183,9 +187,12 @@ def remove_file(path: str) -> None:
 
 
 class Digester:
-    """Keyed digests of secrets: they tell that a value changed and nothing else to who does not hold the key."""
+    """Keyed digests of secrets: they tell that a value changed and nothing else to who does not hold the key.
 
-    def __init__(self, key: bytes) -> None:
+    Without a key every digest is empty text.
+    """
+
+    def __init__(self, key: bytes | None) -> None:
         self._key = key
 
     def digest(self, box: str, name: str, value: str) -> str:
@@ -194,17 +201,19 @@ class Digester:
 
     def of_bytes(self, content: bytes) -> str:
         """Hexadecimal HMAC-SHA-256 of any content."""
-        return hmac.new(self._key, content, hashlib.sha256).hexdigest()
+        return hmac.new(self._key, content, hashlib.sha256).hexdigest() if self._key else ""
 
 
 def digester(state_dir: str, *, create: bool) -> Digester:
-    """The instance's digester. Without ``create`` a missing key is replaced by one that nothing was digested with."""
+    """The instance's digester; a missing key is made if ``create``."""
     path = str(Path(state_dir, "digest.key"))
     key = read_file(path)
-    if key is None or len(key) != _KEY_BYTES:
-        key = os.urandom(_KEY_BYTES)
-        if create:
-            write_file(File(path, key, 0o600, secret=True))
+    if key is not None and len(key) == _KEY_BYTES:
+        return Digester(key)
+    if not create:
+        return Digester(None)
+    key = os.urandom(_KEY_BYTES)
+    write_file(File(path, key, 0o600, secret=True))
     return Digester(key)
 
 
