@@ -202,7 +202,10 @@ def _auth_host(key: str) -> str:
 
 
 def is_http(url: str) -> bool:
-    return urlsplit(url).scheme in ("http", "https")
+    try:
+        return urlsplit(url).scheme in ("http", "https")
+    except ValueError:  # a host such as "["
+        return False
 
 
 def without_login(url: str) -> tuple[str, tuple[str, str] | None]:

@@ -104,6 +104,11 @@ def test_paths_of_the_host_are_not_carried() -> None:
     assert carried_npm(["registry=file:///opt/npm\n"], {}) == ({}, {})
 
 
+def test_what_is_no_address_is_not_carried() -> None:
+    assert carried_pip(["[global]\nindex-url = http://[\n"], {}) == ({}, {})
+    assert carried_npm(["registry=http://[\n"], {}) == ({}, {})
+
+
 def test_a_login_makes_pips_settings_a_secret() -> None:
     arguments, secrets = carried_pip(["[global]\nindex-url = https://joe:secret@pip.example/simple\n"], {})
     assert arguments == {}
