@@ -94,7 +94,9 @@ def _holds(directory: str, path: str) -> bool:
 
 
 def _places(engine_socket: str) -> set[str]:
-    """``/var/run`` is a link to ``/run`` nearly everywhere."""
+    """Both paths of a socket in ``/run``, to which ``/var/run`` is a link nearly everywhere."""
+    if engine_socket.startswith("/run/"):
+        return {engine_socket, f"/var{engine_socket}"}
     if engine_socket.startswith("/var/run/"):
         return {engine_socket, engine_socket.removeprefix("/var")}
     return {engine_socket}
