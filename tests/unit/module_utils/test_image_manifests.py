@@ -45,6 +45,11 @@ def test_a_part_of_a_manifest_overrides_that_part() -> None:
         ({"claude": {"launch": {"argv": ["claude", 1]}}}, "manifests.claude.launch.argv[1]: 1 is not of type"),
         ({"mine": {"name": "mine"}}, "manifests.mine: 'title' is a required property"),
         ({"mine": STANDIN}, "manifests.mine.name: is 'standin', has to be 'mine'"),
+        ({"mount": {**STANDIN, "name": "mount"}}, "manifests.mount.name: 'mount' does not match"),
+        ({"claude": {"hooks": {"file": "/x"}}}, "manifests.claude.hooks.file: '/x' does not match"),
+        ({"claude": {"hooks": {"file": "a/../b"}}}, "manifests.claude.hooks.file: 'a/../b' does not match"),
+        ({"claude": {"config": {"directory": ".."}}}, "manifests.claude.config.directory: '..' does not match"),
+        ({"claude": {"config": {"directory": "a/"}}}, "manifests.claude.config.directory: 'a/' does not match"),
         ({"mine": None}, "manifests.mine: None is not of type 'object'"),
     ],
 )
