@@ -38,6 +38,7 @@ MINIMUM_API = (1, 41)
 NEWEST_API = (1, 51)
 PROBE_TIMEOUT = 10.0  # seconds for an engine to answer GET /version
 CALL_TIMEOUT = 120  # seconds for one ordinary call
+_EXIT_POLL = 0.05  # seconds
 
 # Shared by every module; plugins/doc_fragments/engine.py documents it.
 ENGINE_OPTIONS: dict[str, dict[str, Any]] = {
@@ -115,7 +116,8 @@ class Engine:
         """Run ``argv`` in a running container: its exit code and the first ``most`` bytes of its standard output.
 
         Raises ``EngineTimeoutError`` when it has not ended after ``timeout`` seconds; the process itself is left to
-        the container, so let ``argv`` bound its own time.
+        the container, so let ``argv`` bound its own time. Raises ``EngineError`` when it still prints after ``most``
+        bytes: it has no exit code then.
         """
         what = f"run {argv[0]} in {container}"
         deadline = time.monotonic() + timeout
@@ -123,10 +125,25 @@ class Engine:
             process = self.client.exec_create(container, list(argv), stderr=False)["Id"]
             try:
                 output = self._output(process, deadline, most)
+                code = self._exit_code(process, deadline, complete=len(output) < most)
             except TimeoutError as error:
                 raise EngineTimeoutError(f"{what}: no end within {timeout:.0f} s") from error
+        if code is None:
+            raise EngineError(f"{what}: cut off after {most} bytes of output")
+        return code, output
+
+    def _exit_code(self, process: str, deadline: float, *, complete: bool) -> int | None:
+        """Exit code of an exec. None for one that runs on because its output was not read to the end.
+
+        The engine closes the output a moment before it knows the code.
+        """
+        while True:
             code = self.client.exec_inspect(process)["ExitCode"]
-        return int(code or 0), output
+            if code is not None or not complete:
+                return None if code is None else int(code)
+            if time.monotonic() >= deadline:
+                raise TimeoutError
+            time.sleep(_EXIT_POLL)
 
     def _output(self, process: str, deadline: float, most: int) -> bytes:
         """Read the frames of an exec's output. The SDK's own reader knows no deadline."""
@@ -183,6 +200,16 @@ def connect(option: str | None = None, environ: Mapping[str, str] = os.environ) 
         base_url=f"unix://{_socket_path(identity.host)}", version=identity.api, timeout=CALL_TIMEOUT
     )
     return Engine(client, identity)
+
+
+def connect_if_installed(option: str | None, *, may_be_absent: bool) -> Engine | None:
+    """As ``connect``; None where no engine is installed and that ``may_be_absent``."""
+    try:
+        return connect(option)
+    except EngineAbsentError:
+        if may_be_absent:
+            return None
+        raise
 
 
 def negotiate(newest: str, oldest: str) -> str:

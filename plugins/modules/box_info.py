@@ -114,8 +114,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.agentbox.fleet.plugins.module_utils import _engine, _info, _naming
-from ansible_collections.agentbox.fleet.plugins.module_utils._engine import ENGINE_OPTIONS, Engine
-from ansible_collections.agentbox.fleet.plugins.module_utils._errors import AgentboxError, EngineAbsentError
+from ansible_collections.agentbox.fleet.plugins.module_utils._engine import ENGINE_OPTIONS
+from ansible_collections.agentbox.fleet.plugins.module_utils._errors import AgentboxError
 
 ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     "instance": {"type": "str", "default": _naming.DEFAULT_INSTANCE},
@@ -127,21 +127,12 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
     try:
-        engine = connect(module.params)
+        absent_expected = module.params["engine_absent"] == "predict"
+        engine = _engine.connect_if_installed(module.params["docker_host"], may_be_absent=absent_expected)
         found = _info.boxes(engine, module.params["instance"], module.params["names"])
     except AgentboxError as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=False, boxes=found)
-
-
-def connect(params: dict[str, Any]) -> Engine | None:
-    """The engine; None where none is installed and that is to be expected."""
-    try:
-        return _engine.connect(params["docker_host"])
-    except EngineAbsentError:
-        if params["engine_absent"] == "predict":
-            return None
-        raise
 
 
 if __name__ == "__main__":

@@ -200,7 +200,6 @@ from ansible_collections.agentbox.fleet.plugins.module_utils._base import SOURCE
 from ansible_collections.agentbox.fleet.plugins.module_utils._errors import (
     AgentboxError,
     DeclarationError,
-    EngineAbsentError,
 )
 from ansible_collections.agentbox.fleet.plugins.module_utils._progress import file_reporter
 
@@ -268,13 +267,8 @@ def _texts(option: str, values: dict[str, Any]) -> dict[str, str]:
 
 def connect(params: dict[str, Any], check: bool) -> _engine.Engine | None:
     """The engine. None when there is none and that is no error: nothing to remove, or a prediction was asked for."""
-    try:
-        return _engine.connect(params["docker_host"])
-    except EngineAbsentError:
-        predict = check and params["engine_absent"] == "predict"
-        if not predict and params["state"] == "present":
-            raise
-        return None
+    predict = check and params["engine_absent"] == "predict"
+    return _engine.connect_if_installed(params["docker_host"], may_be_absent=predict or params["state"] == "absent")
 
 
 def run(params: dict[str, Any], check: bool) -> dict[str, Any]:
