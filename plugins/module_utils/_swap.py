@@ -6,6 +6,7 @@ Until the journal says ``committed`` everything is put back; from then on the re
 
 from __future__ import annotations
 
+import json
 import stat
 import time
 from collections.abc import Callable, Mapping
@@ -14,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from ._engine import Engine
-from ._errors import AgentboxError, EngineError
+from ._errors import AgentboxError, EngineError, StateError
 from ._health import plain
 from ._naming import LABEL_INSTANCE, LABEL_MANAGED, BoxPaths
 from ._payload import STOP_SECONDS
 from ._progress import Report
-from ._state import File, json_file, read_file, read_json, remove_file, write_file
+from ._state import File, json_file, read_file, remove_file, write_file
 
 ASIDE = ".old"  # no box name holds a dot, so no box can ever want this name
 STABLE_SECONDS = 3.0  # a container without a health check has to run that long
@@ -53,12 +54,46 @@ def journal_path(paths: BoxPaths) -> str:
 
 
 def pending(paths: BoxPaths) -> Swap | None:
-    """The recreation that an earlier run did not get through with."""
-    found = read_json(journal_path(paths))
-    try:
-        return Swap(**found) if found else None
-    except TypeError:
+    """The recreation that an earlier run did not get through with.
+
+    Raises ``StateError`` for a journal that says nothing: which of two containers counts is for people to tell then.
+    """
+    path = journal_path(paths)
+    content = read_file(path)
+    if content is None:
         return None
+    try:
+        return parse(json.loads(content))
+    except ValueError as error:
+        raise StateError(
+            f"{path} is damaged, the journal of an interrupted recreation",
+            f"A container whose name ends with {ASIDE} is the old one: give the right one the box's name, remove the "
+            "other and the journal",
+        ) from error
+
+
+def parse(value: object) -> Swap:
+    """A journal's content; ``ValueError`` when it is none."""
+    match value:
+        case {
+            "container": str(container),
+            "old": str(old),
+            "was_running": bool(was_running),
+            "previous": dict(previous),
+            "committed": bool(committed),
+        } if container and old:
+            before = {str(path): _content_and_mode(found) for path, found in previous.items()}
+            return Swap(container, old, was_running, before, committed)
+    raise ValueError("no journal")
+
+
+def _content_and_mode(value: object) -> tuple[str, int] | None:
+    match value:
+        case None:
+            return None
+        case [str(content), int(mode)]:
+            return content, mode
+    raise ValueError("neither nothing nor content and mode")
 
 
 def live_container(engine: Engine, name: str, swap: Swap | None) -> dict[str, Any] | None:
