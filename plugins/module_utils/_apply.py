@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import secrets
 import tarfile
 import threading
 import time
@@ -12,21 +13,24 @@ from typing import Any
 from . import _acl, _naming, _plan, _state, _swap
 from ._box import Box
 from ._engine import Engine
-from ._errors import EngineError
+from ._errors import EngineAbsentError, EngineError
 from ._naming import BoxPaths
 from ._payload import STOP_SECONDS, home_directories
 from ._plan import Action, BoxPlan
 from ._progress import Report
-from ._volumes import Volume, forget, mark_prepared
+from ._volumes import LABEL_MARK, Volume, forget, mark_prepared
 
 PREPARE = ".prepare"  # no box name holds a dot
 
 
 class Applier:
-    """Applies plans of one instance; its methods may run in several threads at once."""
+    """Applies plans of one instance; its methods may run in several threads at once.
 
-    def __init__(self, engine: Engine, state_dir: str, instance: str, report: Report) -> None:
-        self._engine = engine
+    Without an engine it can still remove what lies on the disk.
+    """
+
+    def __init__(self, engine: Engine | None, state_dir: str, instance: str, report: Report) -> None:
+        self._connected = engine
         self._state_dir = state_dir
         self._instance = instance
         self._report = report
@@ -41,6 +45,12 @@ class Applier:
             _plan.REMOVE_NETWORK: self._remove_network,
             _plan.REMOVE_VOLUME: self._remove_volume,
         }
+
+    @property
+    def _engine(self) -> Engine:
+        if self._connected is None:
+            raise EngineAbsentError("no engine is installed", "Run the docker role")
+        return self._connected
 
     def apply_shared(self, actions: Iterable[Action]) -> None:
         """Actions that belong to no box."""
@@ -89,10 +99,14 @@ class Applier:
         config = {
             "Image": payload["Image"],
             "Cmd": ["true"],
-            "Labels": {_naming.LABEL_MANAGED: "true", _naming.LABEL_INSTANCE: self._instance},
+            "Labels": {
+                _naming.LABEL_MANAGED: "true",
+                _naming.LABEL_INSTANCE: self._instance,
+                _naming.LABEL_STATE_DIR: self._state_dir,
+            },
             "HostConfig": {"NetworkMode": "none", "Mounts": [_with_content(mount) for mount in mounts]},
         }
-        self._remove_container(helper)
+        self._remove_helper(helper)
         with self._engine.doing(f"prepare the volumes of {box.container}"):
             created = self._engine.client.create_container_from_config(config, helper)
             self._engine.client.put_archive(
@@ -124,10 +138,15 @@ class Applier:
             output = _swap.last_lines(self._engine, name)
             raise EngineError(f"container {name} ended at once: {_swap.explain_exit(found)}{output}")
 
-    def _remove_container(self, name: str) -> None:
-        if self._engine.inspect_container(name):
-            with self._engine.doing(f"remove container {name}"):
-                self._engine.client.remove_container(name, force=True)
+    def _remove_helper(self, name: str) -> None:
+        """Remove what a killed run left."""
+        found = self._engine.inspect_container(name)
+        if not found:
+            return
+        if not _plan.is_own(found["Config"].get("Labels") or {}, self._instance, self._state_dir):
+            raise _plan.ForeignBoxError(f"container {name} exists and was not made by this run's user", "Rename it")
+        with self._engine.doing(f"remove container {name}"):
+            self._engine.client.remove_container(found["Id"], force=True)
 
     def _create_network(self, action: Action) -> None:
         with self._engine.doing(f"create network {action.detail}"):
@@ -149,8 +168,9 @@ class Applier:
 
 
 def _with_content(mount: Mapping[str, Any]) -> dict[str, Any]:
-    """A volume's mount, writable, that takes the image's content with it."""
-    return {**mount, "ReadOnly": False, "VolumeOptions": {**mount["VolumeOptions"], "NoCopy": False}}
+    """A volume's mount, writable, that takes the image's content with it; a volume that it makes gets a mark."""
+    labels = {**mount["VolumeOptions"]["Labels"], LABEL_MARK: secrets.token_hex(8)}
+    return {**mount, "ReadOnly": False, "VolumeOptions": {"NoCopy": False, "Labels": labels}}
 
 
 def _directories(box: Box, targets: list[str]) -> bytes:

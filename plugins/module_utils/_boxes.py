@@ -28,7 +28,10 @@ _THREADS = 8
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for. ``engine`` is None where its absence is predicted (check mode on a pristine host)."""
+    """What is asked for.
+
+    ``engine`` is None where none is installed: check mode on a pristine host, or nothing but absence is asked for.
+    """
 
     setting: Setting
     boxes: object  # as declared
@@ -106,6 +109,13 @@ class Outcome:
         }
 
 
+def only_absence(boxes: object) -> bool:
+    """Whether a declaration asks for no box to be there, so that it is fulfilled where there is no engine."""
+    if boxes is None or boxes == "":
+        return True
+    return isinstance(boxes, list) and all(isinstance(box, Mapping) and box.get("state") == "absent" for box in boxes)
+
+
 def converge(request: Request) -> Outcome:
     """Bring every declared box to its declaration.
 
@@ -154,8 +164,8 @@ class _Run:
     ) -> None:
         self._request = request
         self._specs = specs
-        with_secrets = any(spec.secrets for spec in specs if spec.state != "absent")
-        digester = _state.digester(request.setting.state_dir, create=with_secrets and not request.check)
+        staying = any(spec.state != "absent" for spec in specs)
+        digester = _state.digester(request.setting.state_dir, create=staying and not request.check)
         self._gather = Gatherer(request.setting, specs, request.engine, secrets, digester, predict=request.check)
         self._boxes: dict[str, Box] = {}
         self.outcome = Outcome(shared=shared)
@@ -196,7 +206,7 @@ class _Run:
             name,
             live,
             swap=swap,
-            helpers=self._gather.helpers(name),
+            helpers=self._gather.helpers(name, swap),
             paths=[path for path in (paths.directory, paths.relay) if os.path.lexists(path)],
             volume_names=self._gather.home_volumes(name) if self._request.remove_volumes else (),
         )
@@ -208,7 +218,7 @@ class _Run:
             result = BoxResult(name, container, "absent")
             try:
                 result.plan = self._plan_absent(name)
-            except AgentboxError as error:
+            except (AgentboxError, OSError) as error:
                 result.error = str(error)
             self.outcome.boxes.append(result)
 
@@ -228,10 +238,8 @@ class _Run:
                 self.outcome.shared += [Action(_plan.REMOVE_VOLUME, volume, volume) for volume in caches]
 
     def apply(self) -> None:
-        engine, setting = self._request.engine, self._request.setting
-        if engine is None:
-            raise AgentboxError("without an engine nothing can be applied", "Use check mode, or run the docker role")
-        applier = Applier(engine, setting.state_dir, setting.instance, self._request.report)
+        setting = self._request.setting
+        applier = Applier(self._request.engine, setting.state_dir, setting.instance, self._request.report)
         last = [action for action in self.outcome.shared if action.kind in (_plan.REMOVE_NETWORK, _plan.REMOVE_VOLUME)]
         if not self._apply_shared(applier, [action for action in self.outcome.shared if action not in last]):
             return

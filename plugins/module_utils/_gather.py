@@ -21,7 +21,7 @@ from ._payload import create_payload, volumes
 from ._plan import Situation
 from ._spec import BoxSpec
 from ._state import Digester, Directory, File
-from ._swap import Swap
+from ._swap import ASIDE, Swap
 from ._volumes import Volume, unprepared
 
 _BUILT_IN_NETWORKS = ("none",)
@@ -112,10 +112,15 @@ class Gatherer:
         # Paths and names are made of these, and a label can come from any image.
         return {name for name in result if _naming.is_name(name)}
 
-    def helpers(self, name: str) -> list[str]:
-        """Containers that a killed run left beside a box."""
-        helper = _naming.container_name(self._setting.instance, name) + PREPARE
-        return [helper] if helper in self._containers else []
+    def helpers(self, name: str, swap: Swap | None) -> list[str]:
+        """Containers that a killed run left beside a box, but for the one that ``swap`` still needs."""
+        container = _naming.container_name(self._setting.instance, name)
+        suffixes = (PREPARE,) if swap else (PREPARE, ASIDE)
+        return [f"{container}{suffix}" for suffix in suffixes if self._is_own(f"{container}{suffix}")]
+
+    def _is_own(self, container: str) -> bool:
+        labels = self._containers.get(container, {}).get("Labels") or {}
+        return _plan.is_own(labels, self._setting.instance, self._setting.state_dir)
 
     def home_volumes(self, name: str) -> list[str]:
         """The volume that only box ``name`` needs, if it exists: its HOME."""
@@ -209,6 +214,7 @@ class Gatherer:
         _plan.check_owner(key, live, self._setting.instance, box.spec.name, self._setting.state_dir)
         image = self._image(box.spec.image)
         facts = image_facts(box.spec.image, image) if image else None
+        self._warn_of_leftover(box, swap)
         secrets = self._secrets.get(box.spec.name, {})
         bound = _files.bound_files(box, facts.context if facts else "", secrets, self._digester)
         wanted: list[Directory | File] = [*_files.directories(box), *_files.free_files(box, secrets)]
@@ -235,6 +241,14 @@ class Gatherer:
             predict=self._predict,
         )
         return self._with_viewers(box, situation) if box.spec.recreate == "drift" and not recreate_busy else situation
+
+    def _warn_of_leftover(self, box: Box, swap: Swap | None) -> None:
+        leftover = f"{box.container}{ASIDE}"
+        if swap is None and self._is_own(leftover):
+            self.warnings.append(
+                f"box {box.spec.name}: container {leftover} is left of a recreation whose journal is gone; remove it "
+                f"once {box.container} is known to be whole"
+            )
 
     def _short_digest(self, content: bytes) -> str:
         return self._digester.of_bytes(content)[:_DIGEST_SHOWN]

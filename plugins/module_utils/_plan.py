@@ -104,6 +104,14 @@ def status(live: Mapping[str, Any] | None) -> str:
     return str(live["State"]["Status"]) if live else "absent"
 
 
+def is_own(labels: Mapping[str, str], instance: str, state_dir: str) -> bool:
+    """Whether a container with these labels was made for this instance from this state directory."""
+    found = tuple(
+        labels.get(label) for label in (_naming.LABEL_MANAGED, _naming.LABEL_INSTANCE, _naming.LABEL_STATE_DIR)
+    )
+    return found == ("true", instance, state_dir)
+
+
 def check_owner(name_key: str, live: Mapping[str, Any] | None, instance: str, box: str, state_dir: str) -> None:
     """Raise ``ForeignBoxError`` if the container of that name is not this box of this state directory.
 

@@ -1,7 +1,8 @@
 """The volumes of an instance: what exists, and which of them the box uid owns already.
 
-A volume is prepared once (see ``_apply.py``). Which ones were, stands in the state directory as the time of the
-volume's creation, so that a volume made anew under an old name counts as new.
+A volume is prepared once (see ``_apply.py``). Which ones were, stands in the state directory with the random mark that
+a volume gets as a label when it is made, so that one made anew under an old name counts as new. The time of its
+creation would not do: engine 20.10 tells the last change of its root instead.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from . import _naming
 from ._state import Directory, File, ensure_directory, read_file, remove_tree, write_file
 
 LABEL_UID = "agentbox.uid"
+LABEL_MARK = "agentbox.mark"
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Volume:
     """A volume as the engine lists it. ``uid`` is that of the boxes it was made for, empty when unknown."""
 
     name: str
-    created: str
+    mark: str  # empty for one that others made
     instance: str
     uid: str
 
@@ -30,7 +32,7 @@ class Volume:
         labels = raw.get("Labels") or {}
         return cls(
             name=str(raw["Name"]),
-            created=str(raw.get("CreatedAt", "")),
+            mark=str(labels.get(LABEL_MARK, "")),
             instance=str(labels.get(_naming.LABEL_INSTANCE, "")),
             uid=str(labels.get(LABEL_UID, "")),
         )
@@ -46,13 +48,13 @@ def unprepared(state_dir: str, instance: str, names: Iterable[str], existing: Ma
 
 
 def _is_prepared(state_dir: str, volume: Volume) -> bool:
-    return read_file(_marker(state_dir, volume.name)) == volume.created.encode()
+    return read_file(_marker(state_dir, volume.name)) == volume.mark.encode()
 
 
 def mark_prepared(state_dir: str, volumes: Iterable[Volume]) -> None:
     ensure_directory(Directory(f"{state_dir}/volumes", 0o700))
     for volume in volumes:
-        write_file(File(_marker(state_dir, volume.name), volume.created.encode(), 0o600))
+        write_file(File(_marker(state_dir, volume.name), volume.mark.encode(), 0o600))
 
 
 def forget(state_dir: str, name: str) -> None:

@@ -374,7 +374,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.agentbox.fleet.plugins.module_utils import _boxes, _engine, _gather, _host, _naming, _proxy
 from ansible_collections.agentbox.fleet.plugins.module_utils._box import Setting
 from ansible_collections.agentbox.fleet.plugins.module_utils._engine import ENGINE_OPTIONS, Engine
-from ansible_collections.agentbox.fleet.plugins.module_utils._errors import AgentboxError, EngineAbsentError
+from ansible_collections.agentbox.fleet.plugins.module_utils._errors import AgentboxError
 from ansible_collections.agentbox.fleet.plugins.module_utils._progress import file_reporter
 
 ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
@@ -423,7 +423,9 @@ def hide_misplaced_secrets(module: AnsibleModule) -> None:
 
 def run(module: AnsibleModule) -> _boxes.Outcome:
     params = module.params
-    engine = connect(params, check=module.check_mode)
+    predict = module.check_mode and params["engine_absent"] == "predict"
+    may_be_absent = predict or _boxes.only_absence(params["boxes"])
+    engine = _engine.connect_if_installed(params["docker_host"], may_be_absent=may_be_absent)
     try:
         request = _boxes.Request(
             setting=setting(params, engine),
@@ -441,16 +443,6 @@ def run(module: AnsibleModule) -> _boxes.Outcome:
     finally:
         if engine:
             engine.close()
-
-
-def connect(params: dict[str, Any], *, check: bool) -> Engine | None:
-    """The engine; None where check mode may predict what an engine to come would hold."""
-    try:
-        return _engine.connect(params["docker_host"])
-    except EngineAbsentError:
-        if check and params["engine_absent"] == "predict":
-            return None
-        raise
 
 
 def setting(params: dict[str, Any], engine: Engine | None) -> Setting:

@@ -114,6 +114,25 @@ def test_absent_is_named_or_predicted_from(site: Site, place: Path) -> None:
     assert not site.state_root.exists()
 
 
+def test_nothing_is_there_to_be_removed_without_an_engine(site: Site, place: Path) -> None:
+    """Also of a box with secrets; what an engine that is gone left on the disk goes."""
+    absent = {"name": "one", "state": "absent"}
+    left = Site(engines.new_instance_name(), place)
+    Path(left.paths("one").mount).mkdir(parents=True)
+    tasks = [
+        site.task(absent, secrets={"one": {"TOKEN": "value-of-a-secret"}}),
+        site.task(prune=True),
+        site.task(absent, remove_volumes=True, keywords={"check_mode": True}),
+        left.task(absent),
+    ]
+    *nothing, removed = runs.play(tasks, prefix=engines.without_engine(place)).results
+    assert [(result["changed"], result.get("failed", False)) for result in nothing] == [(False, False)] * 3, nothing
+    assert not site.state_root.exists()
+    assert [action["action"] for action in removed["actions"]] == ["remove_path"]
+    assert not removed.get("failed"), removed
+    assert not Path(left.paths("one").directory).exists()
+
+
 @pytest.fixture
 def full_engine(place: Path) -> Iterator[engines.SecondEngine]:
     """An engine whose data lie on a disk that has no space left."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentbox._shared._engine import Engine
-from agentbox._shared._errors import AgentboxError
+from agentbox._shared._errors import AgentboxError, EngineAbsentError
 
 from . import config_file, declaration, differences, doctor, exits, listing, logins, options, seen, terminal, workspace
 from .activity import Activity
@@ -76,7 +76,10 @@ def stop(call: Call) -> int:
 
 def down(call: Call) -> int:
     """Remove the box; removing none is fine."""
-    box = seen.find(call.engine(), call.instance, call.name)
+    try:
+        box = seen.find(call.engine(), call.instance, call.name)
+    except EngineAbsentError:
+        box = None
     if box:
         call.claim(box)
     variables = {"agentbox_boxes": [{"name": call.name}], "box_remove_volumes": call.arguments.volumes}
