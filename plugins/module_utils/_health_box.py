@@ -133,7 +133,7 @@ def _missing_check(box: Expected, predicting: bool) -> Check:
     seen = f"there is no container {box.container}"
     if predicting:
         return Check("state", box.name, "unknown", f"{seen} yet; this run would create it")
-    return Check("state", box.name, "fail", seen, f"Run `agentbox up --name {box.name}` or site.yml")
+    return Check("state", box.name, "fail", seen, f"Run `{box.command('up')}` or site.yml")
 
 
 def _started_check(box: Expected, inspect: Mapping[str, Any]) -> Check:
@@ -152,7 +152,7 @@ def _started_check(box: Expected, inspect: Mapping[str, Any]) -> Check:
             box.name,
             "fail",
             f"created, not started{_engine_error(inspect)}",
-            f"Run `agentbox up --name {box.name}` or site.yml",
+            f"Run `{box.command('up')}` or site.yml",
             settling=True,
         )
     ending, advice = _ending(inspect)
@@ -161,7 +161,7 @@ def _started_check(box: Expected, inspect: Mapping[str, Any]) -> Check:
         box.name,
         "fail",
         f"{plain(status, 30)}: {ending}{again}",
-        advice or f"Run `agentbox up --name {box.name}` or site.yml",
+        advice or f"Run `{box.command('up')}` or site.yml",
         settling=status == "restarting",
     )
 
@@ -176,7 +176,7 @@ def _health_check(box: Expected, inspect: Mapping[str, Any], again: str) -> Chec
             box.name,
             "fail",
             f"running{again}, unhealthy: {plain(log[-1].get('Output') or 'no output')}",
-            f"Look at `agentbox logs --name {box.name}`",
+            f"Look at `{box.command('logs')}`",
             settling=True,
         )
     note = {
@@ -339,7 +339,7 @@ def _own_page_check(box: Expected, page: PageFacts, address: str) -> Check:
         box.name,
         "fail",
         f"the page on http://{address} {what}: {page.reason}",
-        f"Look at `agentbox logs --name {box.name}`",
+        f"Look at `{box.command('logs')}`",
         settling=True,
     )
 
@@ -416,7 +416,7 @@ def _probe_checks(facts: BoxFacts) -> list[Check]:
             box.name,
             "fail",
             f"the box does not report about itself: {reason}",
-            f"Look at `agentbox logs --name {box.name}`",
+            f"Look at `{box.command('logs')}`",
             settling=True,
         )
         return [failed, *_open_checks(box, failed, "the box does not report about itself", PROBE_IDS)]
@@ -502,7 +502,7 @@ def lead_check(box: Expected, lead: LeadFacts) -> Check:
         box.name,
         "warn" if by_itself else "fail",
         f"{title} exited with {_code_text(lead.code)}",
-        f"Attach (`agentbox attach --name {box.name}`); window {WINDOW_LEAD} says how to start it again",
+        f"Attach (`{box.command('attach')}`); window {WINDOW_LEAD} says how to start it again",
     )
 
 
@@ -577,7 +577,7 @@ def _credential_check(box: Expected, agent: str, found: CredentialFacts | None) 
         box.name,
         "warn",
         f"{agent}: none",
-        f"Log in inside the box: `{login}` (`agentbox shell --name {box.name}`), or declare a secret",
+        f"Log in inside the box: `{login}` (`{box.command('shell')}`), or declare a secret",
     )
 
 

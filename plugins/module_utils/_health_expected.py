@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._health_facts import BoxState, Expected, Limits
-from ._naming import LABEL_BOX, LABEL_WORKSPACE, PAGE_PORT, container_name
+from ._naming import DEFAULT_INSTANCE, LABEL_BOX, LABEL_INSTANCE, LABEL_WORKSPACE, PAGE_PORT, container_name
 from ._spec import BoxSpec
 
 Manifests = Mapping[str, Mapping[str, Any]]
@@ -52,6 +52,7 @@ def expected_from_spec(spec: BoxSpec, instance: str, manifests: Manifests, capac
         gpus=spec.gpus != "none",
         credentials=spec.credentials,
         manifests={agent: manifests[agent] for agent in spec.agents if agent in manifests},
+        instance=instance,
     )
 
 
@@ -85,6 +86,7 @@ def expected_from_engine(
         gpus=bool((inspect.get("HostConfig") or {}).get("DeviceRequests")),
         credentials=str(origin.box_json.get("credentials") or "auto"),
         manifests={agent: known[agent] for agent in agents if agent in known},
+        instance=str(labels.get(LABEL_INSTANCE) or DEFAULT_INSTANCE),
     )
 
 

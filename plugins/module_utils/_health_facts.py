@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ._naming import DEFAULT_INSTANCE
+
 BoxState = Literal["started", "stopped", "absent"]
 PathKind = Literal["file", "directory", "link", "socket", "other", "missing", "unreadable"]
 
@@ -50,6 +52,12 @@ class Expected:
     gpus: bool = False
     credentials: str = "auto"
     manifests: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of its agents, by name
+    instance: str = DEFAULT_INSTANCE
+
+    def command(self, name: str) -> str:
+        """The command line that runs command ``name`` of the CLI for this box."""
+        instance = "" if self.instance == DEFAULT_INSTANCE else f" --instance {self.instance}"
+        return f"agentbox {name}{instance} --name {self.name}"
 
 
 @dataclass(frozen=True)

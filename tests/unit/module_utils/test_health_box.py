@@ -448,6 +448,12 @@ def test_credentials_are_present_or_none_and_never_valid(
 def test_missing_credentials_come_with_the_way_to_log_in() -> None:
     check = reported("credentials", credentials={"claude": CredentialFacts(False, None)})
     assert "`claude auth login`" in check.todo
+    assert "`agentbox shell --name web`" in check.todo
+
+
+def test_commands_name_the_instance_unless_it_is_the_default() -> None:
+    check = one("state", expected=samples.expected(instance="team"), inspect=None)
+    assert check.todo == "Run `agentbox up --instance team --name web` or site.yml"
 
 
 def test_an_agent_that_needs_no_credentials() -> None:

@@ -46,6 +46,13 @@ def test_a_declaration() -> None:
     )
 
 
+def test_the_instance_comes_from_who_asks_or_from_the_label() -> None:
+    spec = parse_boxes([{"name": "web"}], instance="team", manifests=MANIFESTS)[0]
+    assert expected_from_spec(spec, "team", MANIFESTS, ROOMY).instance == "team"
+    labels = {**samples.inspect()["Config"]["Labels"], "agentbox.instance": "team"}
+    assert undeclared(config={"Labels": labels}).instance == "team"
+
+
 def test_declared_limits_are_capped_at_what_the_host_has() -> None:
     small = declared(Capacity(cpus=2, memory=3 * GIB), memory="64g", cpus=16)
     assert small.limits == Limits(memory=3 * GIB, memory_swap=3 * GIB, pids=512, cpus=2)
