@@ -19,6 +19,7 @@ from typing import Any
 
 from ._engine import SYSTEM_SOCKETS, daemon_program, engine_host, identify
 from ._errors import AgentboxError, EngineAbsentError, EngineError, EngineStoppedError, EngineUnreachableError
+from ._programs import plain_environment
 
 UNIT = "docker.service"
 # The socket goes first: while it listens, the next client would start the daemon again.
@@ -176,7 +177,7 @@ def _start_directly(program: str, paths: HostPaths) -> Callable[[], bool]:
             cwd="/",
             umask=0o022,
             start_new_session=True,
-            env=_plain_environment(),
+            env=plain_environment(),
         )
     paths.service_pid_file.write_text(f"{process.pid}\n", encoding="ascii")
     return lambda: process.poll() is None
@@ -296,13 +297,7 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
             text=True,
             errors="replace",
             check=False,
-            env=_plain_environment(),
+            env=plain_environment(),
         )
     except FileNotFoundError as error:
         raise AgentboxError(f"this host has no {command[0]}") from error
-
-
-def _plain_environment() -> dict[str, str]:
-    """The environment with English messages and the folders of system programs."""
-    path = os.environ.get("PATH") or os.defpath
-    return os.environ | {"LC_ALL": "C", "PATH": f"{path}:/usr/sbin:/usr/bin:/sbin:/bin"}

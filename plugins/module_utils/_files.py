@@ -12,14 +12,14 @@ from . import _naming
 from ._box import RUNTIME_FILES, Box
 from ._hooks import managed_settings
 from ._spec import SCHEMA
-from ._state import Digester, Directory, File, json_file
+from ._state import Digester, Directory, File, instance_directory, json_file
 
 DEFAULT_SIZE = {"columns": 200, "rows": 50}
 
 
 def shared_directories(state_dir: str) -> list[Directory]:
-    """Directories that the boxes of an instance share, parents first; any uid may pass through them."""
-    return [Directory(f"{state_dir}{below}", 0o711) for below in ("", "/boxes", "/relay")]
+    """Directories that the boxes of an instance share, parents first."""
+    return [instance_directory(state_dir, below) for below in ("", "/boxes", "/relay")]
 
 
 def directories(box: Box) -> list[Directory]:

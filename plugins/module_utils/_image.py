@@ -25,11 +25,9 @@ from ._manifests import LATEST, Agent
 from ._naming import LABEL_AGENTS, LABEL_CONTEXT, LABEL_INSTANCE, LABEL_MANAGED
 from ._progress import Report
 
-STATE_DIR_MODE = 0o711
 LOCK_SECONDS = 1800.0  # as long as another run's build may take
 _LOCK_TURN = 8.0
 _LATEST_FILE = "/latest"
-_LABELS = {"context": LABEL_CONTEXT, "instance": LABEL_INSTANCE}
 
 
 @dataclass(frozen=True)
@@ -306,7 +304,7 @@ def _gib(size: int) -> str:
 @contextmanager
 def _locked(request: Request, report: Report) -> Iterator[None]:
     """The instance's lock; says who holds it while waiting."""
-    _state.ensure_directory(_state.Directory(request.state_dir, STATE_DIR_MODE))
+    _state.ensure_directory(_state.instance_directory(request.state_dir))
     deadline = time.monotonic() + LOCK_SECONDS
     with ExitStack() as stack:
         while True:
@@ -321,7 +319,7 @@ def _locked(request: Request, report: Report) -> Iterator[None]:
 
 
 def _live(engine: Engine, name: str) -> Live | None:
-    return Live.from_inspect(engine.inspect_image(name), _LABELS)
+    return Live.from_inspect(engine.inspect_image(name))
 
 
 def _as_image(live: Live | None) -> Image | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ._base import Base
 from ._errors import EngineUnsupportedError
-from ._naming import LABEL_AGENTS
+from ._naming import LABEL_AGENTS, LABEL_CONTEXT, LABEL_INSTANCE
 
 SCHEMA = 1
 LABEL_BASE = "agentbox.base"
@@ -110,15 +110,15 @@ class Live:
     agents: Mapping[str, str]
 
     @classmethod
-    def from_inspect(cls, answer: Mapping[str, Any] | None, labels: Mapping[str, str]) -> Live | None:
-        """``labels`` names the labels to read: context and instance."""
+    def from_inspect(cls, answer: Mapping[str, Any] | None) -> Live | None:
+        """From the engine's answer; None for none."""
         if answer is None:
             return None
         found = (answer.get("Config") or {}).get("Labels") or {}
         return cls(
             image_id=str(answer["Id"]),
-            context=found.get(labels["context"], ""),
-            instance=found.get(labels["instance"], ""),
+            context=found.get(LABEL_CONTEXT, ""),
+            instance=found.get(LABEL_INSTANCE, ""),
             base=found.get(LABEL_BASE, ""),
             agents=parse_agents(found.get(LABEL_AGENTS, "")),
         )

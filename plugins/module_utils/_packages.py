@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import IO
 
 from ._errors import AgentboxError
+from ._programs import plain_environment
 from ._progress import Report
 
 INSTALLED = "installed"
@@ -153,10 +154,7 @@ def last_lines(text: str) -> str:
 
 def _environment() -> dict[str, str]:
     """The environment in which no maintainer script asks anything and messages are English."""
-    path = f"{os.environ.get('PATH') or os.defpath}:/usr/sbin:/usr/bin:/sbin:/bin"
-    return os.environ | {
-        "PATH": path,
-        "LC_ALL": "C",
+    return plain_environment() | {
         "DEBIAN_FRONTEND": "noninteractive",
         "DEBIAN_PRIORITY": "critical",
         "APT_LISTCHANGES_FRONTEND": "none",

@@ -49,6 +49,11 @@ class File:
     secret: bool = False
 
 
+def instance_directory(state_dir: str, below: str = "") -> Directory:
+    """A directory of an instance that its boxes share; any uid may pass through it."""
+    return Directory(f"{state_dir}{below}", 0o711)
+
+
 def directory_differs(wanted: Directory) -> bool:
     """Whether ``ensure_directory()`` would change something."""
     found = _lstat(wanted.path)

@@ -68,10 +68,9 @@ def test_a_record_survives_its_file() -> None:
 
 
 def test_an_image_of_other_makers_has_no_labels() -> None:
-    labels = {"context": "c", "instance": "i"}
-    found = Live.from_inspect({"Id": "sha256:9", "Config": {"Labels": None}}, labels)
+    found = Live.from_inspect({"Id": "sha256:9", "Config": {"Labels": None}})
     assert found == Live("sha256:9", "", "", "", {})
-    assert Live.from_inspect(None, labels) is None
+    assert Live.from_inspect(None) is None
 
 
 def test_the_agents_label() -> None:
