@@ -76,6 +76,11 @@ def test_the_command_and_working_directory() -> None:
     assert "GIT_CONFIG_VALUE_0=/srv/code/web" in mirrored["Env"]
 
 
+def test_a_mirrored_workspace_covers_nothing_a_box_needs_whatever_link_leads_there() -> None:
+    with pytest.raises(DeclarationError, match=r"boxes\[0\].workspace_target: target /home/agent is taken"):
+        box(workspace_target="mirror", facts=workspace(path="/home/agent"))
+
+
 def test_what_agentbox_mounts() -> None:
     below = f"{STATE_DIR}/boxes/web"
     assert mounts(payload()) == {
