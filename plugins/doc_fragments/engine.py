@@ -21,6 +21,7 @@ options:
       - V(fail) stops with an error that says so.
       - V(predict) goes on as if an engine without containers, images and networks stood there. It is meant for check
         mode on a host where an earlier step of the same run would install the engine.
+      - Where only absence is asked for, nothing has to be done without an engine, and neither value makes it an error.
       - An engine that is stopped, denied to this user or hanging is an error with either value.
     type: str
     choices: [fail, predict]
