@@ -476,6 +476,15 @@ def test_an_engine_that_is_not_there_is_named(desk: Desk, command: str) -> None:
     assert f"{desk.directory}/no.sock" in line
 
 
+def test_down_succeeds_where_no_engine_is(desk: Desk, place: Path) -> None:
+    other = engines.new_instance_name()
+    try:
+        result = desk.run("down", "--instance", other, prefix=tuple(engines.without_engine(place)))
+    finally:
+        shutil.rmtree(Path("/var/lib/agentbox", other), ignore_errors=True)
+    assert (result.returncode, result.stdout.split(";")[0].strip()) == (0, "there is no box default"), result.stderr
+
+
 def test_a_mistyped_variable_is_reported(desk: Desk) -> None:
     result = desk.run("ls", AGENTBOX_MEMROY="8g")
     assert result.returncode == 0
