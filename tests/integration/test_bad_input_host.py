@@ -15,7 +15,7 @@ import pytest
 
 from agentbox._shared import _naming
 from tests.integration import engines, runs
-from tests.integration.sites import Site
+from tests.integration.sites import UID, Site
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,9 @@ def refused(
         first = site.converge(site.box("moved"), site.box("dirlock"), site.box("linked"))
         assert not first.get("failed"), first["msg"]
         _obstruct(site)
+        (module_place / "private").mkdir()
+        (module_place / "stranger").symlink_to("private")
+        os.chown(module_place / "stranger", UID, UID, follow_symlinks=False)
         boxes = [
             site.box("good"),
             site.box("missing", workspace=str(module_place / "none")),
@@ -75,6 +78,9 @@ def refused(
             site.box("linked"),
             site.box("image", image=f"{site.instance}-none:latest"),
             site.box("runtime", runtime="runsc"),
+            site.box("inner", workspace=str(site.workspace("good/inner"))),
+            site.box("mounting", mounts=[f"{site.workspace('good')}/inner:/data"]),
+            site.box("stranger", workspace=str(module_place / "stranger")),
         ]
         before = site.look(engine)
         result = site.converge(*boxes, protected=[str(runs.REPOSITORY)])
@@ -114,6 +120,9 @@ MESSAGES = {
     "linked": "{state}/boxes/linked/mount/entry.sh is a symbolic link",
     "image": ".image: ",
     "runtime": ".runtime: the engine has no runtime runsc",
+    "inner": ".workspace: {place}/work/good/inner lies in {place}/work/good",
+    "mounting": ".mounts[0]: {place}/work/good/inner lies in {place}/work/good",
+    "stranger": ".workspace: {place}/stranger is a link of a user who does not own what it leads to",
 }
 
 
