@@ -42,7 +42,7 @@ def host_variables() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def host(host_variables: dict[str, Any]) -> Host:
-    return testinfra.get_host(f"docker://{host_variables['agentbox_test_host']}")
+    return testinfra.get_host(f"docker://{host_variables['test_host']}")
 
 
 @pytest.fixture(scope="session")

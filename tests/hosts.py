@@ -46,7 +46,7 @@ def create() -> None:
     platform = os.environ.get("AGENTBOX_TEST_PLATFORM", "debian-12")
     STATE.mkdir(parents=True, exist_ok=True)
     name = start(platform)
-    known = {"agentbox_test_host": name, "agentbox_test_platform": platform}
+    known = {"test_host": name, "test_platform": platform}
     # Already now, so that destroy finds a host that never comes up.
     write_inventory(known)
     wait_for_systemd(name)
@@ -78,7 +78,7 @@ def load_base() -> None:
 def shared_host() -> str:
     """The container's name of Molecule's host."""
     inventory = yaml.safe_load(INVENTORY.read_text(encoding="utf-8"))
-    name: str = inventory["all"]["hosts"]["instance"]["agentbox_test_host"]
+    name: str = inventory["all"]["hosts"]["instance"]["test_host"]
     return name
 
 
@@ -89,7 +89,7 @@ def host_without_systemd(platform: str = "debian-12") -> Iterator[dict[str, Any]
     try:
         docker("exec", name, "sh", "-c", "mkdir -p /run/sshd && /usr/sbin/sshd")
         with TemporaryDirectory(prefix="abx-key-") as directory:
-            yield {"agentbox_test_host": name, **connection(name, Path(directory))}
+            yield {"test_host": name, **connection(name, Path(directory))}
     finally:
         remove(name)
 

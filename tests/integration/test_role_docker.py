@@ -31,7 +31,7 @@ class Host:
         return runs.play([runs.role_task("docker", variables)], check=check, variables=self.variables)
 
     def shell(self, command: str) -> str:
-        name = self.variables["agentbox_test_host"]
+        name = self.variables["test_host"]
         done = subprocess.run(
             ["docker", "exec", name, "sh", "-c", command], capture_output=True, text=True, check=False
         )
