@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,7 +88,7 @@ class Workshop:
 
     def play(self, *, check: bool = False, **options: Any) -> runs.Result:
         """The result of the module run by Ansible."""
-        return runs.run_module("image", self.arguments(**options), check=check, diff=True)
+        return runs.play([runs.module_task("image", self.arguments(**options))], check=check, diff=True).results[0]
 
     def build(self, *, check: bool = False, **options: Any) -> runs.Result:
         """As ``play``, within this process: all of the module but its frame, in a tenth of the time."""
@@ -298,8 +298,8 @@ def test_too_little_space_stops_before_the_build(built: Workshop) -> None:
     assert built.image_id == before
 
 
-def test_the_free_space_is_the_file_systems(place: Path, small_disk: Callable[[Path, str], Any]) -> None:
-    with small_disk(place / "disk", "1m") as disk:
+def test_the_free_space_is_the_file_systems(place: Path) -> None:
+    with engines.mounted("tmpfs", place / "disk", options="size=1m,mode=0755") as disk:
         _image.check_disk(str(disk), 1 << 10)
         with pytest.raises(EngineError, match=r"0\.0 GiB free, a build needs 1\.0 GiB"):
             _image.check_disk(str(disk), 1 << 30)
