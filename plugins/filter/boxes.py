@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.agentbox.fleet.plugins.module_utils import _spec
+from ansible_collections.agentbox.fleet.plugins.module_utils._errors import DeclarationError
 
 KEY = "secrets"
 
@@ -66,6 +68,15 @@ def that_exist(boxes: Any, found: Any) -> list[Any]:
     ]
 
 
+def declaration_problems(boxes: Any, instance: str, manifests: Mapping[str, Any]) -> str:
+    """What module ``box`` would refuse about the declarations alone, or an empty string; needs no host."""
+    try:
+        _spec.parse_boxes(without_secrets(boxes), instance=instance, manifests=manifests, secrets=only_secrets(boxes))
+    except DeclarationError as error:
+        return str(error)
+    return ""
+
+
 def _without_secrets(box: Any) -> Any:
     if not isinstance(box, Mapping):
         return box
@@ -99,6 +110,7 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
+            "declaration_problems": declaration_problems,
             "only_secrets": only_secrets,
             "that_exist": that_exist,
             "with_state": with_state,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.agentbox.fleet.plugins.filter.boxes import (
+    declaration_problems,
     only_secrets,
     that_exist,
     with_state,
@@ -88,3 +89,12 @@ def test_boxes_that_are_not_there_are_left_out() -> None:
     wrong: list[Any] = ["text", {"workspace": "/srv/code"}]
     assert that_exist([{"name": "one"}, {"name": "two"}, *wrong], found) == [{"name": "one"}, *wrong]
     assert that_exist("", found) == []
+
+
+def test_problems_of_declarations_are_told_without_a_host_and_without_values() -> None:
+    manifests = {"claude": {"launch": {"permission_modes": ["default"]}}}
+    fine = [{"name": "one", "secrets": {"KEY": "s3cret"}}]
+    assert declaration_problems(fine, "agentbox", manifests) == ""
+    wrong = [*fine, {"name": "two", "memroy": "4g"}]
+    problems = declaration_problems(wrong, "agentbox", manifests)
+    assert problems == "boxes[1].memroy: unknown key, did you mean memory?"
