@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from . import config_file, declaration, differences, doctor, exits, listing, log
 from .activity import Activity
 from .call import Call
 from .exits import UsageError
+from .options import Settings
 from .seen import SeenBox
 from .streams import answer, say
 
@@ -25,13 +27,12 @@ HEALTH_MODULE = "agentbox.fleet.health"
 
 def up(call: Call) -> int:
     """Make the box run and attach; a healthy one is left as it is."""
-    directory = workspace.choose(call.settings, call.user, Path.cwd())
-    engine = call.engine_if_there()
-    box = _own_box(call, engine, directory)
+    place = _place(call)
+    engine, box = place.engine, place.box
     if engine and box and box.running and box.health == "healthy" and not call.settings[options.NO_CACHE]:
         _report_differences(box, differences.find(engine, box, call.settings))
         return _arrive(call, engine, box)
-    return _converge(call, "up", _wanted_box(call, directory), box)
+    return _converge(call, "up", _wanted_box(call, place.workspace), box)
 
 
 def rebuild(call: Call) -> int:
@@ -39,18 +40,18 @@ def rebuild(call: Call) -> int:
 
     A box that runs is made anew from the new image only when nobody is attached and its agent can resume.
     """
-    directory = workspace.choose(call.settings, call.user, Path.cwd())
-    box = _own_box(call, call.engine_if_there(), directory)
-    return _converge(call, "rebuild", {**_wanted_box(call, directory), "recreate": "drift"}, box)
+    place = _place(call)
+    return _converge(call, "rebuild", {**_wanted_box(call, place.workspace), "recreate": "drift"}, place.box)
 
 
 def shell(call: Call) -> int:
     """Open a shell in the box, which is started first when it does not run."""
     engine, box = _existing_box(call)
+    directory = _workspace_of(call, box)
     _require_terminal(call, terminal.shell_hint(box.container))
     if not box.running:
         call.claim(box)
-        wanted = declaration.box(call.settings, Path(box.workspace), seen.kept_secrets(box))
+        wanted = declaration.box(call.settings, directory, seen.kept_secrets(box))
         call.run("up", {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted)})
     terminal.shell(box.container, engine.identity.host)
 
@@ -140,18 +141,46 @@ def _wanted_box(call: Call, directory: Path | None) -> dict[str, Any]:
     return declaration.box(call.settings, directory, secrets)
 
 
-def _own_box(call: Call, engine: Engine | None, wanted: Path | None) -> SeenBox | None:
-    """The box as it is now. Raises ``UsageError`` when it works in another directory than the wanted one."""
+@dataclass(frozen=True)
+class _Place:
+    """What is there before a box is made to run, and the workspace to declare for it."""
+
+    engine: Engine | None
+    box: SeenBox | None
+    workspace: Path | None  # None: made for the purpose
+
+
+def _place(call: Call) -> _Place:
+    """Look for the box. A workspace that was asked for is checked before the engine is touched."""
+    if call.settings.setting(options.WORKSPACE).asked:
+        workspace.choose(call.settings, call.user, Path.cwd())
+    engine = call.engine_if_there()
     box = seen.find(engine, call.instance, call.name) if engine else None
-    if not box:
-        return None
-    directory = os.path.realpath(wanted or call.user.own_workspace)
-    if os.path.realpath(box.workspace) != directory:
-        raise UsageError(
-            f"box {box.name} works in {box.workspace}, not in {directory}",
-            f"Run: {_program()} up --name {workspace.proposed_name(Path(directory), taken=box.name)}",
-        )
-    return box
+    directory = _workspace_of(call, box) if box else workspace.choose(call.settings, call.user, Path.cwd())
+    return _Place(engine, box, directory)
+
+
+def _workspace_of(call: Call, box: SeenBox) -> Path | None:
+    """The workspace of a box that is there. Raises ``UsageError`` when the call is about another one."""
+    existing = Path(box.workspace)
+    if not workspace.is_meant(existing, call.settings, call.user, Path.cwd()):
+        wanted = (workspace.choose(call.settings, call.user, Path.cwd()) or call.user.own_workspace).resolve()
+        if wanted != existing.resolve():
+            raise UsageError(
+                f"box {box.name} works in {box.workspace}, not in {wanted}",
+                f"Run: {proposal(call.settings, wanted, Path.cwd())}",
+            )
+    return workspace.declared(existing, call.user)
+
+
+def proposal(settings: Settings, wanted: Path, cwd: Path) -> str:
+    """The command line that makes a box of its own for ``wanted``, typed in ``cwd``."""
+    words = ["up", "--name", workspace.proposed_name(wanted, taken=settings[options.NAME])]
+    if wanted != cwd.resolve():
+        words += ["--workspace", str(wanted)]
+    if settings[options.INSTANCE] != options.INSTANCE.default:
+        words += ["--instance", settings[options.INSTANCE]]
+    return shlex.join([_program(), *words])
 
 
 def _existing_box(call: Call) -> tuple[Engine, SeenBox]:

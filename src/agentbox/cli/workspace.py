@@ -19,10 +19,10 @@ def choose(settings: Settings, user: User, cwd: Path) -> Path | None:
     Raises ``UsageError`` for one that is missing or that must not be given to an agent.
     """
     setting = settings.setting(WORKSPACE)
-    if not setting.asked and collection.root() in (cwd, *cwd.parents):
+    if not setting.asked and _in_clone(cwd):
         return None
     path = (user.expand(setting.value) if setting.asked else cwd).resolve()
-    reason = _host.refusal(str(path), [str(place) for place in protected(user)])
+    reason = _refusal(path, user)
     if reason:
         raise UsageError(f"this cannot be a workspace: {reason}", "Choose another directory with --workspace")
     if not path.exists():
@@ -30,6 +30,30 @@ def choose(settings: Settings, user: User, cwd: Path) -> Path | None:
     if not path.is_dir():
         raise UsageError(f"the workspace {path} is not a directory")
     return path
+
+
+def is_meant(existing: Path, settings: Settings, user: User, cwd: Path) -> bool:
+    """Whether a call from ``cwd`` means ``existing``, the workspace of a box that is there.
+
+    It does unless somebody asked for a workspace, or stands in another directory that could be one itself.
+    """
+    if settings.setting(WORKSPACE).asked:
+        return False
+    here, workspace = cwd.resolve(), existing.resolve()
+    return workspace in (here, *here.parents) or _in_clone(here) or _refusal(here, user) is not None
+
+
+def declared(existing: Path, user: User) -> Path | None:
+    """``existing``, the workspace of a box that is there, as ``choose`` gives it."""
+    return None if existing.resolve() == user.own_workspace.resolve() else existing
+
+
+def _in_clone(directory: Path) -> bool:
+    return collection.root() in (directory, *directory.parents)
+
+
+def _refusal(path: Path, user: User) -> str | None:
+    return _host.refusal(str(path), [str(place) for place in protected(user)])
 
 
 def protected(user: User) -> list[Path]:

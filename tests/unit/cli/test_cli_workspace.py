@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
-from agentbox.cli import collection, options, workspace
+from agentbox.cli import collection, commands, options, workspace
 from agentbox.cli.exits import UsageError
 from agentbox.cli.options import Settings, Sources
 from agentbox.cli.user import User
@@ -84,3 +85,51 @@ def test_a_link_to_agentbox_itself_is_refused(user: User, tmp_path: Path) -> Non
 )
 def test_a_directory_gets_a_valid_name_that_is_not_taken(directory: str, taken: str, proposed: str) -> None:
     assert re.fullmatch(proposed, workspace.proposed_name(Path(directory), taken))
+
+
+def test_an_existing_box_is_meant_inside_its_workspace_and_where_no_workspace_can_be(
+    user: User, tmp_path: Path
+) -> None:
+    existing = tmp_path / "project"
+    (existing / "src").mkdir(parents=True)
+    user.home.mkdir()
+    (tmp_path / "link").symlink_to(existing)
+    for cwd in (existing, existing / "src", tmp_path / "link", Path("/etc"), user.home, collection.root() / "docs"):
+        assert workspace.is_meant(existing, asked(None), user, cwd), cwd
+
+
+def test_a_directory_of_its_own_or_a_workspace_asked_for_means_another_box(user: User, tmp_path: Path) -> None:
+    existing, other = tmp_path / "project", tmp_path / "project2"
+    for directory in (existing, other):
+        directory.mkdir()
+    assert not workspace.is_meant(existing, asked(None), user, other)
+    assert not workspace.is_meant(existing, asked(str(other)), user, existing)
+
+
+def test_an_existing_workspace_is_declared_as_it_was_chosen(user: User, tmp_path: Path) -> None:
+    assert workspace.declared(tmp_path / "project", user) == tmp_path / "project"
+    assert workspace.declared(user.own_workspace, user) is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "cwd", "words"),
+    [
+        ({}, "/srv/project2", ["--name", "project2"]),
+        ({}, "/srv/project", ["--name", "project2", "--workspace", "/srv/project2"]),
+        (
+            {"name": "project2", "instance": "lab"},
+            "/",
+            ["--name", "srv-project2-.*", "--workspace", "/srv/project2", "--instance", "lab"],
+        ),
+    ],
+)
+def test_the_proposed_command_is_complete(flags: dict[str, str], cwd: str, words: list[str]) -> None:
+    settings = options.resolve(options.TABLE, Sources(flags, {}, {}, Path("/none")))
+    proposed = commands.proposal(settings, Path("/srv/project2"), Path(cwd))
+    assert re.fullmatch(rf"\S*agentbox up {' '.join(words)}", proposed)
+
+
+def test_the_proposed_command_survives_a_shell() -> None:
+    settings = options.resolve(options.TABLE, Sources({}, {}, {}, Path("/none")))
+    proposed = commands.proposal(settings, Path("/srv/My 'Repo'"), Path("/"))
+    assert shlex.split(proposed)[-2:] == ["--workspace", "/srv/My 'Repo'"]
