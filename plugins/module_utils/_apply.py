@@ -18,7 +18,7 @@ from ._naming import BoxPaths
 from ._payload import STOP_SECONDS, home_directories
 from ._plan import Action, BoxPlan
 from ._progress import Report
-from ._volumes import LABEL_MARK, Volume, forget, mark_prepared
+from ._volumes import Volume, forget, mark_prepared
 
 PREPARE = ".prepare"  # no box name holds a dot
 
@@ -169,7 +169,7 @@ class Applier:
 
 def _with_content(mount: Mapping[str, Any]) -> dict[str, Any]:
     """A volume's mount, writable, that takes the image's content with it; a volume that it makes gets a mark."""
-    labels = {**mount["VolumeOptions"]["Labels"], LABEL_MARK: secrets.token_hex(8)}
+    labels = {**mount["VolumeOptions"]["Labels"], _naming.LABEL_MARK: secrets.token_hex(8)}
     return {**mount, "ReadOnly": False, "VolumeOptions": {"NoCopy": False, "Labels": labels}}
 
 

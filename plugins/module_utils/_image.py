@@ -22,7 +22,7 @@ from ._engine import Engine
 from ._errors import AgentboxError, EngineError, LockedError
 from ._image_plan import Inputs, Live, Record
 from ._manifests import LATEST, Agent
-from ._naming import LABEL_AGENTS, LABEL_CONTEXT, LABEL_INSTANCE, LABEL_MANAGED
+from ._naming import LABEL_AGENTS, LABEL_BASE, LABEL_CONTEXT, LABEL_INSTANCE, LABEL_MANAGED
 from ._progress import Report
 
 LOCK_SECONDS = 1800.0  # as long as another run's build may take
@@ -236,7 +236,7 @@ class _Convergence:
                 **self._owner_labels(),
                 LABEL_CONTEXT: inputs.digest(),
                 LABEL_AGENTS: _image_plan.agents_label(versions),
-                _image_plan.LABEL_BASE: inputs.base_id,
+                LABEL_BASE: inputs.base_id,
             },
             proxy=self._request.proxy,
             secrets=self._sources.secrets,

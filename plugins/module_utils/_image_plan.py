@@ -10,10 +10,9 @@ from typing import Any
 
 from ._base import Base
 from ._errors import EngineUnsupportedError
-from ._naming import LABEL_AGENTS, LABEL_CONTEXT, LABEL_INSTANCE
+from ._naming import LABEL_AGENTS, LABEL_BASE, LABEL_CONTEXT, LABEL_INSTANCE
 
 SCHEMA = 1
-LABEL_BASE = "agentbox.base"
 # Names of machines as the engine or the kernel give them; pinned binaries exist for these two.
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 _SHOWN_REASONS = 5

@@ -44,6 +44,9 @@ LABEL_WORKSPACE = "agentbox.workspace"
 LABEL_CONTEXT = "agentbox.context"
 LABEL_AGENTS = "agentbox.agents"
 LABEL_STATE_DIR = "agentbox.state_dir"
+LABEL_BASE = "agentbox.base"  # of images
+LABEL_UID = "agentbox.uid"  # of volumes: who they were made for
+LABEL_MARK = "agentbox.mark"  # of volumes: which one of that name
 
 # Below HOME; each is a volume shared by the boxes of one instance and uid.
 CACHES = {"npm": ".npm", "pip": ".cache/pip", "cargo": ".cargo/registry"}

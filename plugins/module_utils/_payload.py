@@ -12,7 +12,6 @@ from typing import Any
 from . import _naming
 from ._box import STRICT_PROFILE, Box
 from ._spec import SCHEMA, digest
-from ._volumes import LABEL_UID
 
 STOP_SECONDS = 20
 _NANO = 1_000_000_000
@@ -203,7 +202,7 @@ def _volume(box: Box, name: str, target: str, *, read_only: bool) -> dict[str, A
     volume_labels = {
         _naming.LABEL_MANAGED: "true",
         _naming.LABEL_INSTANCE: box.setting.instance,
-        LABEL_UID: str(box.uid),
+        _naming.LABEL_UID: str(box.uid),
     }
     return {
         "Type": "volume",

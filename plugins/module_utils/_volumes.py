@@ -14,9 +14,6 @@ from typing import Any
 from . import _naming
 from ._state import Directory, File, ensure_directory, read_file, remove_tree, write_file
 
-LABEL_UID = "agentbox.uid"
-LABEL_MARK = "agentbox.mark"
-
 
 @dataclass(frozen=True)
 class Volume:
@@ -32,9 +29,9 @@ class Volume:
         labels = raw.get("Labels") or {}
         return cls(
             name=str(raw["Name"]),
-            mark=str(labels.get(LABEL_MARK, "")),
+            mark=str(labels.get(_naming.LABEL_MARK, "")),
             instance=str(labels.get(_naming.LABEL_INSTANCE, "")),
-            uid=str(labels.get(LABEL_UID, "")),
+            uid=str(labels.get(_naming.LABEL_UID, "")),
         )
 
 

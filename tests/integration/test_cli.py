@@ -288,8 +288,20 @@ def test_another_workspace_is_refused_and_a_name_proposed(desk: Desk, start: Sta
     result = desk.run("up", cwd=other)
     assert result.returncode == 2
     assert f"box default works in {desk.workspace}, not in {other}" in result.stderr
-    assert re.search(r"agentbox up --name uni-code-[0-9a-f]{8}\b", result.stderr)
+    assert re.search(rf"agentbox up --name uni-code-[0-9a-f]{{8}} --instance {desk.instance}$", result.stderr.strip())
     assert desk.logs() == logs
+
+
+def test_from_within_its_workspace_or_home_the_existing_box_is_meant(
+    desk: Desk, start: Start, engine: docker.APIClient
+) -> None:
+    wait_healthy(engine, desk)
+    below = desk.workspace / "src"
+    below.mkdir(exist_ok=True)
+    for cwd in (below, desk.home):
+        result = desk.run("up", cwd=cwd)
+        assert result.returncode == 0, result.stderr
+        assert f"workspace {desk.workspace}\n" in result.stdout
 
 
 @pytest.mark.parametrize("command", ["attach", "shell"])
