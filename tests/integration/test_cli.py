@@ -229,10 +229,11 @@ def inspect(engine: docker.APIClient, desk: Desk) -> dict[str, Any]:
 
 def test_up_says_how_to_reach_the_box_and_how_to_log_in(desk: Desk, start: Start) -> None:
     assert start.returncode == 0, start.errors
-    assert f"page:   http://127.0.0.1:{desk.port}\n" in start.output
-    assert f"docker exec -it {desk.instance} bash /agentbox/attach.sh" in start.output
-    assert f"agentbox attach --instance {desk.instance} " in start.output
-    assert "log in: claude auth login" in start.output
+    box, page, attach, log_in = start.output.splitlines()
+    assert box == f"box       {desk.instance} (started), workspace {desk.workspace}"
+    assert page == f"page      http://127.0.0.1:{desk.port}"
+    assert re.match(rf"attach    \S*agentbox attach --instance {desk.instance} +\(detach with Ctrl-b d", attach)
+    assert re.fullmatch(rf"log in    \S*agentbox shell --instance {desk.instance}, then: claude auth login", log_in)
 
 
 def test_up_shows_progress_all_the_time(start: Start) -> None:
@@ -276,7 +277,7 @@ def test_up_on_a_healthy_box_runs_nothing_and_says_what_differs(
     assert result.returncode == 0
     assert "memory is 700m, not 1g as asked for" in result.stderr
     assert "yolo is on, not off as asked for" in result.stderr
-    assert f"page:   http://127.0.0.1:{desk.port}\n" in result.stdout
+    assert f"page      http://127.0.0.1:{desk.port}\n" in result.stdout
     assert desk.logs() == logs
     assert inspect(engine, desk)["State"]["StartedAt"] == before["State"]["StartedAt"]
 

@@ -13,7 +13,20 @@ from typing import Any
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError, EngineAbsentError
 
-from . import config_file, declaration, differences, doctor, exits, listing, logins, options, seen, terminal, workspace
+from . import (
+    config_file,
+    declaration,
+    differences,
+    doctor,
+    exits,
+    listing,
+    logins,
+    options,
+    seen,
+    summary,
+    terminal,
+    workspace,
+)
 from .activity import Activity
 from .call import Call
 from .exits import UsageError
@@ -224,11 +237,14 @@ def _report_differences(box: SeenBox, found: Sequence[str]) -> None:
 
 def _arrive(call: Call, engine: Engine, box: SeenBox) -> int:
     """Print how to reach the box; on a terminal become a viewer of it."""
-    if box.page:
-        answer(f"page:   {box.page}")
-    answer(f"attach: {_command('attach', call)}   ({terminal.attach_hint(box.container)})")
-    for command in logins.missing(engine, box):
-        answer(f"log in: {command}   (in the box: {_command('shell', call)})")
+    answer(
+        summary.of(
+            box,
+            attach_with=_command("attach", call),
+            shell_with=_command("shell", call),
+            logins=logins.missing(engine, box),
+        )
+    )
     if terminal.is_interactive():
         terminal.attach(box.container, engine.identity.host)
     return exits.OK
@@ -239,14 +255,15 @@ def _require_terminal(call: Call, hint: str) -> None:
         raise UsageError("this needs a terminal", f"On one, run: {_command(call.arguments.command, call)}, or: {hint}")
 
 
-def _command(command: str, call: Call) -> str:
+def _command(command: str, call: Call, *words: str) -> str:
     """The command line for this box, with the flags that name it."""
     flags = [
-        f"{option.flags[0]} {call.settings[option]}"
+        word
         for option in options.ADDRESS
         if call.settings[option] != option.default
+        for word in (option.flags[0], str(call.settings[option]))
     ]
-    return " ".join([_program(), command, *flags])
+    return shlex.join([_program(), command, *flags, *words])
 
 
 def _program() -> str:
