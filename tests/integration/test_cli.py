@@ -362,6 +362,12 @@ def test_doctor_is_healthy_and_shows_where_each_value_came_from(desk: Desk, star
     assert "name = default (from default)" in shown
 
 
+def test_doctor_names_a_box_that_was_asked_for_and_is_not_there(desk: Desk, start: Start) -> None:
+    result = desk.run("doctor", "--name", "nope")
+    assert result.returncode == 1
+    assert re.search(r"^fail +nope +state +there is no box nope$", result.stdout, re.MULTILINE)
+
+
 def test_a_stopped_box_is_named_and_a_shell_starts_it(desk: Desk, start: Start, engine: docker.APIClient) -> None:
     result = desk.run("stop")
     assert result.returncode == 0, result.stderr

@@ -57,10 +57,14 @@ class Call:
         secrets = [source.place for source in self.config.secrets if source.kind == "env"]
         privileges.become_root(self.argv, secrets, terminal.is_interactive())
 
+    def engine_as_is(self) -> Engine:
+        """The engine as this user reaches it."""
+        return _engine.connect(None, self.environ)
+
     def engine(self) -> Engine:
         """The engine, as root if this user may not use it."""
         try:
-            return _engine.connect(None, self.environ)
+            return self.engine_as_is()
         except EngineDeniedError:
             if not self.user.is_root:
                 self.become_root()
@@ -103,7 +107,7 @@ class Call:
     def _state(self) -> str:
         """What is there now, in a few words."""
         try:
-            box = seen.find(_engine.connect(None, self.environ), self.instance, self.name)
+            box = seen.find(self.engine_as_is(), self.instance, self.name)
         except AgentboxError as error:
             return error.message
         return f"box {box.name} is {box.state}" if box else f"there is no box {self.name}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agentbox._shared._engine import Engine
-from agentbox._shared._errors import AgentboxError, EngineAbsentError
+from agentbox._shared._errors import AgentboxError, EngineAbsentError, EngineError
 
 from . import (
     config_file,
@@ -132,6 +132,8 @@ def check(call: Call) -> int:
     result = activity.results.get(HEALTH_MODULE)
     if result is None:
         raise AgentboxError("the health check gave no answer")
+    if _is_missing(call):
+        result = doctor.with_missing_box(result, call.name, f"Run: {_command('up', call)}")
     answer(doctor.as_json(result) if call.arguments.json else doctor.as_table(result))
     return doctor.exit_code(result)
 
@@ -194,6 +196,16 @@ def proposal(settings: Settings, wanted: Path, cwd: Path) -> str:
     if settings[options.INSTANCE] != options.INSTANCE.default:
         words += ["--instance", settings[options.INSTANCE]]
     return shlex.join([_program(), *words])
+
+
+def _is_missing(call: Call) -> bool:
+    """Whether somebody named the box and it does not exist, as far as this user can tell."""
+    if not call.settings.setting(options.NAME).asked:
+        return False
+    try:
+        return seen.find(call.engine_as_is(), call.instance, call.name) is None
+    except EngineError:  # a check of its own says so
+        return False
 
 
 def _existing_box(call: Call) -> tuple[Engine, SeenBox]:

@@ -17,6 +17,13 @@ def exit_code(result: Mapping[str, Any]) -> int:
     return EXIT_CODES[str(result["verdict"])]
 
 
+def with_missing_box(result: Mapping[str, Any], name: str, todo: str) -> dict[str, Any]:
+    """``result`` with a failed check for a box that somebody asked for by name and that does not exist."""
+    check = {"id": "state", "subject": name, "verdict": "fail", "seen": f"there is no box {name}", "todo": todo}
+    counts = {**result["counts"], "fail": result["counts"].get("fail", 0) + 1}
+    return {**result, "checks": [*result["checks"], check], "counts": counts, "verdict": "fail"}
+
+
 def as_json(result: Mapping[str, Any]) -> str:
     return json.dumps({key: result[key] for key in ("verdict", "counts", "checks")}, indent=2)
 
@@ -35,5 +42,6 @@ def as_table(result: Mapping[str, Any]) -> str:
 
 
 def summary(counts: Mapping[str, int]) -> str:
-    words = {"ok": "fine", "warn": "warnings", "fail": "failed", "unknown": "undecided"}
+    warnings = "warning" if counts.get("warn") == 1 else "warnings"
+    words = {"ok": "fine", "warn": warnings, "fail": "failed", "unknown": "undecided"}
     return ", ".join(f"{counts.get(verdict, 0)} {word}" for verdict, word in words.items())

@@ -14,8 +14,8 @@ _COMMAND = 25
 def of(box: SeenBox, *, attach_with: str, shell_with: str, logins: Iterable[str]) -> str:
     """One labelled line each for the box, its page if it publishes one, and the commands that lead into it.
 
-    ``attach_with`` and ``shell_with`` are command lines for this box; ``logins`` are typed in its shell by those whose agents
-    have no credentials.
+    ``attach_with`` and ``shell_with`` are command lines for this box; ``logins`` are those of the agents that have no
+    credentials.
     """
     state = "started" if box.running else box.state
     rows = [("box", f"{box.container} ({state}), workspace {printable(box.workspace)}")]

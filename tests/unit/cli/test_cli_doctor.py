@@ -35,10 +35,30 @@ def test_the_table_shows_every_check_what_to_do_and_the_sum() -> None:
         "        -> do this",
         "fail  host  check-2  saw [31m 2",
         "        -> do this",
-        "1 fine, 1 warnings, 1 failed, 0 undecided",
+        "1 fine, 1 warning, 1 failed, 0 undecided",
     ]
 
 
 def test_json_holds_the_checks_and_nothing_of_ansible() -> None:
     found = json.loads(doctor.as_json(result("ok")))
     assert set(found) == {"verdict", "counts", "checks"}
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"), [(["ok"], "0 warnings"), (["warn"], "1 warning,"), (["warn"] * 2, "2 warnings")]
+)
+def test_the_sum_counts_in_words(verdicts: list[str], said: str) -> None:
+    assert said in doctor.as_table(result(*verdicts))
+
+
+@pytest.mark.parametrize("verdicts", [["ok"], ["ok", "unknown"], ["fail"]])
+def test_a_box_that_was_asked_for_and_is_missing_is_a_failure(verdicts: list[str]) -> None:
+    before = result(*verdicts)
+    found = doctor.with_missing_box(before, "nope", "Run: agentbox up --name nope")
+    assert doctor.exit_code(found) == 1
+    assert found["counts"]["fail"] == before["counts"]["fail"] + 1
+    *_, row, todo, total = doctor.as_table(found).splitlines()
+    assert row.split() == ["fail", "nope", "state", "there", "is", "no", "box", "nope"]
+    assert todo == "        -> Run: agentbox up --name nope"
+    assert f"{found['counts']['fail']} failed" in total
+    assert before["verdict"] == result(*verdicts)["verdict"]
