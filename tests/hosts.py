@@ -155,6 +155,8 @@ def connection(name: str, directory: Path) -> dict[str, Any]:
         "ansible_user": "root",
         "ansible_python_interpreter": "/usr/bin/python3",
         "ansible_ssh_private_key_file": str(key),
+        # Addresses are used again by the next host; a connection kept open for this one must not be.
+        "ansible_control_path": f"%(directory)s/{name}",
         "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
     }
 
