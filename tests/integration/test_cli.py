@@ -441,12 +441,15 @@ def test_down_removes_the_box_keeps_its_volumes_and_succeeds_without_a_box(
     before = volumes()
     result = desk.run("down")
     assert result.returncode == 0, result.stderr
-    assert "box default is removed; its volumes stay" in result.stdout
+    assert result.stdout.startswith("removed: box default; its HOME volume stays, `")
+    assert f"agentbox down --instance {desk.instance} --volumes` removes it" in result.stdout
     assert not engine.containers(all=True, filters={"label": f"agentbox.instance={desk.instance}"})
     assert volumes() == before
     again = desk.run("down", "--volumes")
-    assert (again.returncode, again.stdout) == (0, "there is no box default\n")
-    assert f"{desk.instance}-default-home" not in volumes()
+    gone = "its HOME volume with logins and conversations, the caches"
+    assert (again.returncode, again.stdout) == (0, f"there is no box default; removed: {gone}\n")
+    assert not volumes()
+    assert desk.run("down").stdout == "there is no box default, nothing to do\n"
     for command in ("stop", "attach", "shell", "logs"):
         missing = desk.run(command)
         assert missing.returncode == 1
@@ -501,7 +504,7 @@ def test_down_succeeds_where_no_engine_is(desk: Desk, place: Path) -> None:
         result = desk.run("down", "--instance", other, prefix=tuple(engines.without_engine(place)))
     finally:
         shutil.rmtree(Path("/var/lib/agentbox", other), ignore_errors=True)
-    assert (result.returncode, result.stdout.split(";")[0].strip()) == (0, "there is no box default"), result.stderr
+    assert (result.returncode, result.stdout) == (0, "there is no box default, nothing to do\n"), result.stderr
 
 
 def test_a_mistyped_variable_is_reported(desk: Desk) -> None:

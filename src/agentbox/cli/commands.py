@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentbox._shared import _naming
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError, EngineAbsentError, EngineError
 
@@ -22,6 +23,7 @@ from . import (
     listing,
     logins,
     options,
+    removal,
     seen,
     summary,
     terminal,
@@ -91,15 +93,19 @@ def stop(call: Call) -> int:
 def down(call: Call) -> int:
     """Remove the box; removing none is fine."""
     try:
-        box = seen.find(call.engine(), call.instance, call.name)
+        engine = call.engine()
     except EngineAbsentError:
-        box = None
+        engine = None
+    box = seen.find(engine, call.instance, call.name) if engine else None
     if box:
         call.claim(box)
     variables = {"agentbox_boxes": [{"name": call.name}], "box_remove_volumes": call.arguments.volumes}
-    call.run("down", variables)
-    kept = "" if call.arguments.volumes else "; its volumes stay, `down --volumes` removes them"
-    answer(f"box {call.name} is removed{kept}" if box else f"there is no box {call.name}{kept}")
+    activity = call.run("down", variables)
+    home = _naming.home_volume(call.instance, call.name)
+    volumes = removal.removed_volumes(activity.results.get(BOX_MODULE, {}).get("actions", []), home)
+    stays = engine and seen.has_volume(engine, call.instance, home)
+    command = _command("down", call, "--volumes") if stays else None
+    answer(removal.told(call.name, existed=box is not None, volumes=volumes, command=command))
     return exits.OK
 
 

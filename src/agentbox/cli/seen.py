@@ -60,6 +60,13 @@ def find_all(engine: Engine, instance: str) -> list[SeenBox]:
     return sorted(boxes, key=lambda box: box.name)
 
 
+def has_volume(engine: Engine, instance: str, name: str) -> bool:
+    """Whether the volume ``name`` is there and the instance made it."""
+    with engine.doing("list volumes"):
+        rows = engine.client.volumes(filters={"label": f"{_naming.LABEL_INSTANCE}={instance}"})["Volumes"]
+    return any(row["Name"] == name for row in rows or [])
+
+
 def _labels(inspect: Mapping[str, Any]) -> Mapping[str, str]:
     return (inspect.get("Config") or {}).get("Labels") or {}
 
