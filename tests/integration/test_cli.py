@@ -473,6 +473,7 @@ def wait_healthy(engine: docker.APIClient, desk: Desk) -> None:
         (["up"], {"MEM": "much"}, "environment MEM is 'much': must be a size"),
         (["up", "--port", "http"], {}, "flag --port is 'http'"),
         (["up", "--name", "My Repo"], {}, "for example my-repo-"),
+        (["up", "--agent", "foo"], {}, "flag --agent: unknown agent foo, known: claude"),
         (["up", "--workspace", "missing"], {}, "missing does not exist"),
         (["up", "--workspace", "~"], {}, "cannot be a workspace"),
         (["up", "--workspace", "/etc"], {}, "is a system directory"),

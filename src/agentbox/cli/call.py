@@ -14,7 +14,7 @@ from agentbox._shared import _engine, _naming
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError, EngineAbsentError, EngineDeniedError, EngineStoppedError
 
-from . import arguments, config_file, declaration, options, playbook, privileges, seen, terminal, user
+from . import arguments, collection, config_file, declaration, options, playbook, privileges, seen, terminal, user
 from .activity import Activity
 from .config_file import ConfigFile
 from .exits import UsageError
@@ -123,4 +123,6 @@ def prepare(argv: Sequence[str], environ: Mapping[str, str]) -> Call:
     command = arguments.BY_NAME[parsed.command]
     flags = {option.key: getattr(parsed, option.key) for option in command.options}
     settings = options.resolve(command.options, Sources(flags, environ, config.values, config.path))
+    if options.AGENT in command.options:
+        declaration.check_agent(settings.setting(options.AGENT), collection.manifests())
     return Call(argv, parsed, settings, config, caller, environ)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from . import options
-from .options import Settings
+from .exits import UsageError
+from .options import Setting, Settings
 from .user import User
 
 NO_AGENT = "none"
@@ -31,6 +32,15 @@ def box(settings: Settings, workspace: Path | None, secrets: Mapping[str, str]) 
         "secrets": dict(secrets) or None,
     }
     return {key: value for key, value in declared.items() if value is not None}
+
+
+def check_agent(agent: Setting, known: Collection[str]) -> None:
+    """Raise ``UsageError`` for an agent that has no manifest; without an agent none is needed."""
+    if agent.value != NO_AGENT and agent.value not in known:
+        raise UsageError(
+            f"{agent.source}: unknown agent {agent.value}, known: {', '.join(sorted(known))}",
+            f"Choose a known one, or {NO_AGENT} for a box without an agent",
+        )
 
 
 def common(settings: Settings, user: User, engine_host: str | None) -> dict[str, Any]:

@@ -3,10 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from agentbox._shared import _spec
-from agentbox.cli import collection, declaration, options
+from agentbox.cli import call, collection, declaration, options
+from agentbox.cli.exits import UsageError
 from agentbox.cli.options import Settings, Sources
 from agentbox.cli.user import User
 
@@ -66,3 +68,19 @@ def test_a_box_without_a_lead_needs_no_agent() -> None:
 def test_an_address_of_an_engine_is_handed_on_only_when_there_is_one() -> None:
     assert "agentbox_docker_host" not in declaration.common(settings(), ADA, None)
     assert declaration.common(settings(), ADA, "unix:///x")["agentbox_docker_host"] == "unix:///x"
+
+
+@pytest.mark.parametrize("agent", ["claude", "none"])
+def test_a_known_agent_and_none_are_accepted(agent: str) -> None:
+    declaration.check_agent(settings(agent=agent).setting(options.AGENT), MANIFESTS)
+
+
+def test_an_unknown_agent_is_refused_with_the_name_of_its_source_and_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"^flag --agent: unknown agent foo, known: claude"):
+        declaration.check_agent(settings(agent="foo").setting(options.AGENT), MANIFESTS)
+
+
+@pytest.mark.parametrize("command", ["up", "shell", "rebuild"])
+def test_a_call_with_an_unknown_agent_goes_nowhere(command: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^environment AGENTBOX_AGENT: unknown agent foo"):
+        call.prepare([command], {"HOME": str(tmp_path), "AGENTBOX_AGENT": "foo"})
