@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import agentbox
 
 from . import exits
-from .options import ADDRESS, BOX, INSTANCE, Option
+from .exits import UsageError
+from .options import ADDRESS, BOX, INSTANCE, Option, suggestion
 
 DEFAULT_COMMAND = "up"
 
@@ -67,8 +68,30 @@ BY_NAME = {command.name: command for command in COMMANDS}
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Parse ``argv`` (without the program's name). Exits 0 for help and 2 for wrong use, as argparse does."""
-    return _parser().parse_args(_with_command(argv))
+    """Parse ``argv`` (without the program's name).
+
+    Raises ``UsageError`` for a word that nothing is called, with the nearest one. Exits 0 for help and 2 for other
+    wrong use, as argparse does.
+    """
+    words = _with_command(argv)
+    if not words[0].startswith("-") and words[0] not in BY_NAME:
+        raise UsageError(
+            f"unknown command {words[0]}{suggestion(words[0], list(BY_NAME))}", "agentbox --help lists the commands"
+        )
+    parsed, unknown = _parser().parse_known_args(words)
+    if unknown:
+        flag = unknown[0].partition("=")[0]
+        near = suggestion(flag, _flags(BY_NAME[parsed.command]))
+        raise UsageError(
+            f"{parsed.command}: unknown argument {flag}{near}", f"agentbox {parsed.command} --help lists the flags"
+        )
+    return parsed
+
+
+def _flags(command: Command) -> list[str]:
+    """Every flag of ``command``."""
+    options = [flag for option in command.options for flag in (*option.flags, option.off) if flag]
+    return [*options, *(switch.flag for switch in command.switches)]
 
 
 def _with_command(argv: Sequence[str]) -> list[str]:

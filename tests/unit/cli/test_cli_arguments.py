@@ -4,6 +4,7 @@ import pytest
 
 from agentbox.cli import arguments, options
 from agentbox.cli.commands import HANDLERS
+from agentbox.cli.exits import UsageError
 
 
 @pytest.mark.parametrize("command", arguments.COMMANDS, ids=lambda command: command.name)
@@ -36,13 +37,30 @@ def test_up_is_the_default_command(argv: list[str]) -> None:
     assert arguments.parse(argv).command == "up"
 
 
-@pytest.mark.parametrize(
-    "argv", [["upp"], ["up", "extra"], ["--mem", "2g"], ["ls", "--memory", "2g"], ["up", "--memory"]]
-)
-def test_wrong_use_exits_2(argv: list[str]) -> None:
+def test_a_flag_without_its_value_exits_2() -> None:
     with pytest.raises(SystemExit) as ended:
-        arguments.parse(argv)
+        arguments.parse(["up", "--memory"])
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["upp"], "unknown command upp; did you mean up?"),
+        (["docter", "--json"], "unknown command docter; did you mean doctor?"),
+        (["xyz"], "unknown command xyz"),
+        (["up", "extra"], "up: unknown argument extra"),
+        (["--mem", "2g"], "up: unknown argument --mem; did you mean --memory?"),
+        (["up", "--memroy=2g"], "up: unknown argument --memroy; did you mean --memory?"),
+        (["down", "--volume"], "down: unknown argument --volume; did you mean --volumes?"),
+        (["up", "--no-yollo"], "up: unknown argument --no-yollo; did you mean --no-yolo?"),
+        (["ls", "--memory", "2g"], "ls: unknown argument --memory"),
+    ],
+)
+def test_a_word_that_nothing_is_called_is_refused_with_the_nearest_one(argv: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        arguments.parse(argv)
+    assert refused.value.message == message
 
 
 def test_a_switch_can_be_turned_off_against_environment_and_file() -> None:
