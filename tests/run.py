@@ -7,7 +7,9 @@ prints its minutes. The first stage that fails ends the run.
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -62,9 +64,17 @@ def selected(area: str | None) -> list[tuple[str, Callable[[str, bool], None]]]:
 def setup(_area: str, _full: bool) -> None:
     """An engine through the project's own role, no left-overs, and the images that the tests share."""
     run(BIN / "ansible-playbook", "site.yml", "--tags", "docker")
+    programs()
     for line in cleanup.remove_leftovers():
         print(line, flush=True)  # noqa: T201
     run(BIN / "python", "-m", "tests.images")
+
+
+def programs() -> None:
+    """What tests call on this host besides the engine, where it is missing."""
+    if not all(map(shutil.which, ("tmux", "setfacl"))):
+        names = json.dumps({"names": ["acl", "tmux"]})
+        run(BIN / "ansible", "localhost", "--module-name", "agentbox.fleet.packages", "--args", names)
 
 
 def lint(_area: str, _full: bool) -> None:
@@ -79,6 +89,7 @@ def lint(_area: str, _full: bool) -> None:
 
 
 def unit(_area: str, _full: bool) -> None:
+    programs()
     pytest("tests/unit", *SIDE_BY_SIDE)
 
 

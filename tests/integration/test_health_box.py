@@ -24,6 +24,7 @@ from agentbox._shared._health import Check
 from agentbox._shared._health_gather import Request
 from agentbox._shared._health_run import Examination, Findings, examine, wait_until_settled
 from agentbox._shared._spec import parse_boxes
+from tests import images
 from tests.integration import engines, runs
 from tests.integration.sites import Site, manifests
 
@@ -400,9 +401,9 @@ def handmade(site: Site, name: str, *options: str, command: tuple[str, ...] = ("
     container = site.container(name)
     labels = {_naming.LABEL_MANAGED: "true", _naming.LABEL_INSTANCE: site.instance, _naming.LABEL_BOX: name}
     subprocess.run(
-        ["docker", "run", "--detach", "--name", container, "--init", *options]
+        ["docker", "run", "--detach", "--name", container, "--init", "--user=0:0", *options]
         + [f"--label={key}={value}" for key, value in labels.items()]
-        + ["debian:bookworm-slim", *command],
+        + [images.STANDIN, *command],
         check=True,
         capture_output=True,
     )
