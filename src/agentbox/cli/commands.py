@@ -68,6 +68,7 @@ def shell(call: Call) -> int:
         call.claim(box)
         wanted = declaration.box(call.settings, directory, seen.kept_secrets(box))
         call.run("up", {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted)})
+        terminal.forget_typed_keys()
     terminal.shell(box.container, engine.identity.host)
 
 
@@ -264,6 +265,7 @@ def _arrive(call: Call, engine: Engine, box: SeenBox) -> int:
         )
     )
     if terminal.is_interactive():
+        terminal.forget_typed_keys()
         terminal.attach(box.container, engine.identity.host)
     return exits.OK
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import termios
 from collections.abc import Mapping
 from typing import NoReturn
 
@@ -19,6 +20,11 @@ _TERM = re.compile(r"[A-Za-z0-9._+-]{1,64}")
 def is_interactive() -> bool:
     """Whether somebody sits in front of this process who can see and type."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def forget_typed_keys() -> None:
+    """Drop what was typed while nothing read it; an agent would take it as an answer to whatever it asks first."""
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def safe_term(term: str | None) -> str:

@@ -1,5 +1,11 @@
 from __future__ import annotations
 
+import os
+import pty
+import select
+import sys
+import tty
+
 import pytest
 
 from agentbox.cli import terminal
@@ -24,3 +30,23 @@ def test_size_and_colours_are_handed_over() -> None:
 
 def test_an_unknown_colour_word_is_dropped() -> None:
     assert not any("COLORTERM" in part for part in terminal.exec_command({"COLORTERM": "$(id)"}, 80, 24))
+
+
+def test_keys_typed_while_nothing_read_them_are_dropped_and_later_ones_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys, screen = pty.openpty()
+    tty.setraw(screen)
+
+    def waiting(timeout: float) -> bool:
+        return bool(select.select([screen], [], [], timeout)[0])
+
+    with os.fdopen(keys, "wb", buffering=0) as keyboard, os.fdopen(screen, "r") as terminal_:
+        monkeypatch.setattr(sys, "stdin", terminal_)
+        keyboard.write(b"y\r")
+        assert waiting(5)
+        terminal.forget_typed_keys()
+        assert not waiting(0)
+        keyboard.write(b"x")
+        assert waiting(5)
+        monkeypatch.undo()
