@@ -62,7 +62,9 @@ def rebuild(call: Call) -> int:
 def shell(call: Call) -> int:
     """Open a shell in the box, which is started first when it does not run."""
     engine, box = _existing_box(call)
-    directory = _workspace_of(call, box)
+    # The box is named, so it does not matter where its user stands.
+    asked = call.settings.setting(options.WORKSPACE).asked
+    directory = _workspace_of(call, box) if asked else workspace.declared(Path(box.workspace), call.user)
     _require_terminal(call, terminal.shell_hint(box.container))
     if not box.running:
         call.claim(box)
