@@ -47,7 +47,7 @@ def test_descendants_are_found_through_sessions() -> None:
 
 
 def test_a_process_that_ends_when_asked_is_not_killed() -> None:
-    process = start("import time; print('up', flush=True)\ntry: time.sleep(60)\nexcept KeyboardInterrupt: exit(7)")
+    process = start("import time\ntry:\n print('up', flush=True)\n time.sleep(60)\nexcept KeyboardInterrupt: exit(7)")
     line(process)
     processes.end(process, 10, impatient=lambda: False)
     assert process.returncode == 7
