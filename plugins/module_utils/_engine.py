@@ -116,8 +116,8 @@ class Engine:
         """Run ``argv`` in a running container: its exit code and the first ``most`` bytes of its standard output.
 
         Raises ``EngineTimeoutError`` when it has not ended after ``timeout`` seconds; the process itself is left to
-        the container, so let ``argv`` bound its own time. Raises ``EngineError`` when it still prints after ``most``
-        bytes: it has no exit code then.
+        the container, so let ``argv`` bound its own time. Raises ``EngineError`` when it prints ``most`` bytes or more:
+        what was cut off is no answer, however the process ended.
         """
         what = f"run {argv[0]} in {container}"
         deadline = time.monotonic() + timeout
@@ -125,22 +125,18 @@ class Engine:
             process = self.client.exec_create(container, list(argv), stderr=False)["Id"]
             try:
                 output = self._output(process, deadline, most)
-                code = self._exit_code(process, deadline, complete=len(output) < most)
+                if len(output) >= most:
+                    raise EngineError(f"{what}: cut off after {most} bytes of output")
+                return self._exit_code(process, deadline), output
             except TimeoutError as error:
                 raise EngineTimeoutError(f"{what}: no end within {timeout:.0f} s") from error
-        if code is None:
-            raise EngineError(f"{what}: cut off after {most} bytes of output")
-        return code, output
 
-    def _exit_code(self, process: str, deadline: float, *, complete: bool) -> int | None:
-        """Exit code of an exec. None for one that runs on because its output was not read to the end.
-
-        The engine closes the output a moment before it knows the code.
-        """
+    def _exit_code(self, process: str, deadline: float) -> int:
+        """Exit code of an exec whose output has ended. The engine closes the output a moment before it knows."""
         while True:
             code = self.client.exec_inspect(process)["ExitCode"]
-            if code is not None or not complete:
-                return None if code is None else int(code)
+            if code is not None:
+                return int(code)
             if time.monotonic() >= deadline:
                 raise TimeoutError
             time.sleep(_EXIT_POLL)

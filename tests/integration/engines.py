@@ -6,6 +6,7 @@ its bridge.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
@@ -236,3 +237,13 @@ def without_engine(scratch: Path) -> list[str]:
     mounts = [f"mount -t overlay abx-test -o lowerdir={whiteout}:{place} {place}" for place in places]
     script = " && ".join([*mounts, "mount -t tmpfs abx-test /run", 'exec "$@"'])
     return ["unshare", "--mount", "--propagation", "private", "bash", "-c", script, "bash"]
+
+
+def pause(engine: docker.APIClient, container: str) -> None:
+    """Pause a container. The kernel may fail to freeze processes that are being started, so it gets some attempts."""
+    for _ in range(10):
+        with contextlib.suppress(docker.errors.APIError):
+            engine.pause(container)
+            return
+        time.sleep(1)
+    engine.pause(container)

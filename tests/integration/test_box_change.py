@@ -44,8 +44,8 @@ def kinds(result: runs.Result) -> list[tuple[str, str]]:
 
 def test_stopped_and_paused_boxes_go_on(engine: docker.APIClient, site: Site) -> None:
     before = ids(engine, site)
+    engines.pause(engine, site.container("two"))
     engine.stop(site.container("one"), timeout=20)
-    engine.pause(site.container("two"))
     task = site.task(site.box("one"), site.box("two"), secrets=SECRETS)
     result, again = runs.play([task, task]).results
     assert kinds(result) == [("one", "start"), ("two", "unpause")]

@@ -224,7 +224,7 @@ def test_a_killed_lead_has_exited_with_its_code(boxes: Boxes) -> None:
     run_in(container, f"kill -KILL {pane_pid(container, 'main')}")
     check = until(lambda: find(boxes.look("small"), "small", "lead"), lambda found: found.seen.endswith("(SIGKILL)"))
     assert (check.verdict, check.seen) == ("fail", "Stand-in exited with code 137 (SIGKILL)")
-    assert "agentbox attach --name small" in check.todo
+    assert f"agentbox attach --instance {boxes.site.instance} --name small" in check.todo
 
 
 def test_a_hanging_observer_is_seen_and_one_that_goes_on_is_fine(boxes: Boxes) -> None:
@@ -291,7 +291,7 @@ def docker_update(container: str, change: list[str], restore: list[str]) -> Iter
 
 def test_a_paused_box(boxes: Boxes, engine: docker.APIClient) -> None:
     container = boxes.site.container("plain")
-    engine.pause(container)
+    engines.pause(engine, container)
     try:
         found = boxes.look("plain", wait=60)
     finally:
