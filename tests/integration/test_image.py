@@ -335,7 +335,8 @@ def test_latest_that_was_never_known_cannot_be_guessed(workshop: Workshop) -> No
 
 def test_a_proxys_password_is_shown_nowhere(workshop: Workshop) -> None:
     proxy = {"http_proxy": f"http://user:{CANARY}@127.0.0.1:9", "no_proxy": "files.example"}
-    dockerfile = DOCKERFILE + 'RUN echo "by $HTTP_PROXY, not for $NO_PROXY"\n'
+    # Named after the instance, because a step that the engine has cached prints nothing.
+    dockerfile = DOCKERFILE + f'RUN echo "{workshop.instance} by $HTTP_PROXY, not for $NO_PROXY"\n'
     done = workshop.build(dockerfile=dockerfile, proxy=proxy)
     progress = workshop.progress.read_text(encoding="utf-8")
     assert "by http://***@127.0.0.1:9, not for files.example,localhost,127.0.0.1,::1" in progress
