@@ -10,6 +10,13 @@ from pathlib import Path
 from agentbox.cli import processes
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+# Listens even where the tests run in the background, which makes Python ignore the signal.
+OBEDIENT = """
+import signal, time
+signal.signal(signal.SIGINT, lambda *_: exit(7))
+print("up", flush=True)
+time.sleep(60)
+"""
 # Starts a stubborn child in a session of its own, as Ansible does for its workers, then says its number.
 PARENT = f"""
 import subprocess, sys, time
@@ -47,7 +54,7 @@ def test_descendants_are_found_through_sessions() -> None:
 
 
 def test_a_process_that_ends_when_asked_is_not_killed() -> None:
-    process = start("import time\ntry:\n print('up', flush=True)\n time.sleep(60)\nexcept KeyboardInterrupt: exit(7)")
+    process = start(OBEDIENT)
     line(process)
     processes.end(process, 10, impatient=lambda: False)
     assert process.returncode == 7
