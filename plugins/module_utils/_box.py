@@ -13,7 +13,7 @@ from . import _host, _naming
 from ._errors import DeclarationError
 from ._host import Identity, Person, WorkspaceFacts
 from ._naming import BoxPaths
-from ._spec import BoxSpec, target_problems
+from ._spec import BoxSpec, most_memory, target_problems
 
 RELAY_SOCKET = "observer.sock"
 RUNTIME_FILES = {"entry.sh": 0o755, "attach.sh": 0o755, "tmux.conf": 0o644}  # names and modes at /agentbox
@@ -59,7 +59,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Box:
-    """A declared box, ready to be planned. ``memory`` in bytes and ``cpus`` are capped at the host's."""
+    """A declared box, ready to be planned. ``memory`` in bytes and ``cpus`` are capped at what the host can give."""
 
     spec: BoxSpec
     setting: Setting
@@ -112,7 +112,7 @@ def resolve(spec: BoxSpec, setting: Setting, workspace: WorkspaceFacts) -> Box:
         workspace=workspace.path,
         workspace_missing=missing,
         acl_uids=() if missing else _acl_uids(spec, uid, workspace),
-        memory=min(spec.memory, setting.engine.memory),
+        memory=min(spec.memory, most_memory(setting.engine.memory)),
         cpus=min(spec.cpus, float(setting.engine.cpus)),
     )
     problems = target_problems(spec, box.target, setting.manifests)  # with links resolved

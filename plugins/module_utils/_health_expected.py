@@ -8,7 +8,7 @@ from typing import Any
 
 from ._health_facts import BoxState, Expected, Limits
 from ._naming import DEFAULT_INSTANCE, LABEL_BOX, LABEL_INSTANCE, LABEL_WORKSPACE, PAGE_PORT, container_name
-from ._spec import BoxSpec
+from ._spec import BoxSpec, most_memory
 
 Manifests = Mapping[str, Mapping[str, Any]]
 
@@ -18,13 +18,13 @@ _STOPPED_CODES = (0, 137, 143)
 
 @dataclass(frozen=True)
 class Capacity:
-    """What the host has; limits are capped at it. 0 means unknown."""
+    """What the host has; it caps the limits. 0 means unknown."""
 
     cpus: int = 0
     memory: int = 0  # bytes
 
     def cap(self, memory: int, cpus: float, pids: int) -> Limits:
-        memory = min(memory, self.memory) if self.memory else memory
+        memory = min(memory, most_memory(self.memory)) if self.memory else memory
         cpus = min(cpus, self.cpus) if self.cpus else cpus
         return Limits(memory=memory, memory_swap=memory, pids=pids, cpus=cpus)
 

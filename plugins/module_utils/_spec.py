@@ -57,6 +57,8 @@ _RESERVED_TARGETS = frozenset(
 )
 _RESERVED_TREES = (BOX_MOUNT, BOX_RELAY, "/opt/agentbox", "/dev", "/proc", "/sys")
 _RESERVED_VARIABLES = ("HOME",)
+# What a host keeps of its memory for itself: without it, a box at its limit takes its host along.
+_HOST_RESERVE = 512 << 20
 # Options that rule what a run does and not what the box is; they are no part of the digest.
 _NOT_HASHED = ("state", "recreate", "workspace_access", "name")
 _BY_NAME = {option.name: option for option in OPTIONS}
@@ -106,6 +108,11 @@ def digest(canonical: Mapping[str, Any], image_context: str) -> str:
     """Value of label ``agentbox.spec``: sha256 of a canonical declaration and the image's context digest."""
     text = json.dumps({"schema": SCHEMA, "box": canonical, "image": image_context}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def most_memory(total: int) -> int:
+    """The highest memory limit, in bytes, that a box gets on a host with ``total``; a small host keeps a quarter."""
+    return total - min(_HOST_RESERVE, total // 4)
 
 
 def parse_boxes(

@@ -87,7 +87,9 @@ options:
         choices: [auto, none]
         default: auto
       memory:
-        description: Limit of memory and of memory plus swap, at least 512m; capped at what the host has.
+        description: >-
+          Limit of memory and of memory plus swap, at least 512m; capped at what the host has, less 512m (on a small
+          host a quarter) for itself.
         type: str
         default: 4g
       cpus:

@@ -375,7 +375,7 @@ def test_a_stopped_box_is_named_and_a_shell_starts_it(desk: Desk, start: Start, 
     assert not inspect(engine, desk)["State"]["Running"]
     with terminal(desk, "attach") as screen:
         assert screen.wait() == 1
-        assert "box default is not running, it is exited" in screen.shown
+        assert "box default is not running, it is stopped" in screen.shown
     with terminal(desk, "shell") as screen:
         screen.expect(r"\$ $", TIMEOUT)
         screen.type("echo in-$((40+2)) $PWD $TERM\r")

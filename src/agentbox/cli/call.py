@@ -93,12 +93,15 @@ class Call:
             "Choose another name with --name, or run as that user",
         )
 
-    def run(self, name: str, variables: Mapping[str, Any]) -> Activity:
-        """Run a playbook of the collection for this call. An interruption says what state things are in."""
+    def run(self, name: str, variables: Mapping[str, Any], skipped: tuple[str, ...] = ()) -> Activity:
+        """Run a playbook of the collection for this call, without the tags ``skipped``.
+
+        An interruption says what state things are in.
+        """
         common = declaration.common(self.settings, self.user, self.environ.get("DOCKER_HOST") or None)
         # Who may use the engine without being root gets a box, and the host stays as it is.
-        skipped = () if self.user.is_root else ("docker", "tmux", "install")
-        wanted = playbook.Playbook(name, {**common, **variables}, skipped)
+        root_only = () if self.user.is_root else ("docker", "tmux", "install")
+        wanted = playbook.Playbook(name, {**common, **variables}, tuple(dict.fromkeys((*skipped, *root_only))))
         try:
             return playbook.run(wanted, Path(self.state_dir, "logs"), sys.stderr)
         except RunInterruptedError:

@@ -38,16 +38,19 @@ from .streams import answer, say
 
 BOX_MODULE = "agentbox.fleet.box"
 HEALTH_MODULE = "agentbox.fleet.health"
+# Tags of the roles that prepare a host for its boxes.
+HOST_ROLES = ("docker", "tmux", "image")
 
 
 def up(call: Call) -> int:
     """Make the box run and attach; a healthy one is left as it is."""
     place = _place(call)
     engine, box = place.engine, place.box
-    if engine and box and box.running and box.health == "healthy" and not call.settings[options.NO_CACHE]:
+    if engine and box and not call.settings[options.NO_CACHE] and seen.is_up(engine, box):
         _report_differences(box, differences.find(engine, box, call.settings))
         return _arrive(call, engine, box)
-    return _converge(call, "up", _wanted_box(call, place.workspace), box)
+    skipped = _done_for(engine, box) if engine and box and not call.settings[options.NO_CACHE] else ()
+    return _converge(call, "up", _wanted_box(call, place.workspace), box, skipped)
 
 
 def rebuild(call: Call) -> int:
@@ -69,7 +72,8 @@ def shell(call: Call) -> int:
     if not box.running:
         call.claim(box)
         wanted = declaration.box(call.settings, directory, seen.kept_secrets(box))
-        call.run("up", {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted)})
+        variables = {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted)}
+        call.run("up", variables, _done_for(engine, box))
         terminal.forget_typed_keys()
     terminal.shell(box.container, engine.identity.host)
 
@@ -78,7 +82,7 @@ def attach(call: Call) -> int:
     """Attach to the running box."""
     engine, box = _existing_box(call)
     if not box.running:
-        raise AgentboxError(f"box {box.name} is not running, it is {box.state}", f"Run: {_command('up', call)}")
+        raise AgentboxError(f"box {box.name} is not running, it is {box.state_told}", f"Run: {_command('up', call)}")
     _require_terminal(call, terminal.attach_hint(box.container))
     terminal.attach(box.container, engine.identity.host)
 
@@ -225,11 +229,20 @@ def _existing_box(call: Call) -> tuple[Engine, SeenBox]:
     return engine, box
 
 
-def _converge(call: Call, playbook: str, wanted: Mapping[str, Any], box: SeenBox | None) -> int:
+def _done_for(engine: Engine, box: SeenBox) -> tuple[str, ...]:
+    """The roles that have done their part for a box that is there with its image: it only has to be started."""
+    image = (box.inspect.get("Config") or {}).get("Image")
+    return HOST_ROLES if image and engine.inspect_image(image) else ()
+
+
+def _converge(
+    call: Call, playbook: str, wanted: Mapping[str, Any], box: SeenBox | None, skipped: tuple[str, ...] = ()
+) -> int:
     """Run a playbook that makes the box run; then print how to reach it, and attach on a terminal."""
     if box:
         call.claim(box)
-    activity = call.run(playbook, {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted)})
+    variables = {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted)}
+    activity = call.run(playbook, variables, skipped)
     engine = call.engine()
     now = seen.find(engine, call.instance, call.name)
     if not now:

@@ -74,9 +74,9 @@ def _parsed(path: Path, content: str) -> Mapping[str, Any]:
 
 def _checked(path: Path, data: Mapping[str, Any]) -> ConfigFile:
     known = [*(option.key for option in options.TABLE), SECRETS]
-    for key in data:
-        if key not in known:
-            raise UsageError(f"{path}: unknown key {key!r}{options.suggestion(key, known)}")
+    unknown = [f"{path}: unknown key {key!r}{options.suggestion(key, known)}" for key in data if key not in known]
+    if unknown:
+        raise UsageError("\n".join(unknown))
     values = {key: value for key, value in data.items() if key != SECRETS}
     return ConfigFile(path, values, _secrets(path, data.get(SECRETS)))
 

@@ -32,11 +32,13 @@ def as_json(boxes: Sequence[SeenBox], leads: Sequence[str]) -> str:
 
 def as_table(boxes: Sequence[SeenBox], leads: Sequence[str]) -> str:
     """One line per box below a header."""
-    rows = [
-        (box.name, box.state, box.health or "-", lead, box.page or "-", printable(box.workspace))
-        for box, lead in zip(boxes, leads, strict=True)
-    ]
-    return "\n".join(columns([HEADER, *rows]))
+    return "\n".join(columns([HEADER, *map(_row, boxes, leads)]))
+
+
+def _row(box: SeenBox, lead: str) -> tuple[str, ...]:
+    """Of a box that does not run there is no agent and no page to tell of."""
+    running = (box.health or "-", lead, box.page or "-") if box.running else ("-", "-", "-")
+    return (box.name, box.state_told, *running, printable(box.workspace))
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -165,8 +165,19 @@ class Sources:
 
 
 def resolve(options: Iterable[Option], sources: Sources) -> Settings:
-    """Flag, else environment, else configuration file, else default. An empty variable counts as unset."""
-    return Settings({option: _resolve(option, sources) for option in options})
+    """Flag, else environment, else configuration file, else default. An empty variable counts as unset.
+
+    Raises ``UsageError`` that names every wrong value.
+    """
+    settings, problems = {}, []
+    for option in options:
+        try:
+            settings[option] = _resolve(option, sources)
+        except UsageError as error:
+            problems.append(error.message)
+    if problems:
+        raise UsageError("\n".join(problems))
+    return Settings(settings)
 
 
 def _resolve(option: Option, sources: Sources) -> Setting:

@@ -11,7 +11,7 @@ from typing import Any
 from agentbox._shared import _health_expected, _health_gather, _naming
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError
-from agentbox._shared._health_facts import Hidden
+from agentbox._shared._health_facts import Hidden, ObserverFacts, SupervisorFacts
 
 from .exits import UsageError
 
@@ -34,6 +34,11 @@ class SeenBox:
     @property
     def running(self) -> bool:
         return self.state == "running"
+
+    @property
+    def state_told(self) -> str:
+        """The state in the words of the commands: what ``stop`` stops is stopped."""
+        return "stopped" if self.state == "exited" else self.state
 
 
 def find(engine: Engine, instance: str, name: str) -> SeenBox | None:
@@ -58,6 +63,20 @@ def find_all(engine: Engine, instance: str) -> list[SeenBox]:
     found = (engine.inspect_container(row["Id"]) for row in rows)
     boxes = [_seen(inspect) for inspect in found if inspect and _naming.LABEL_BOX in _labels(inspect)]
     return sorted(boxes, key=lambda box: box.name)
+
+
+def is_up(engine: Engine, box: SeenBox) -> bool:
+    """Whether the box runs and is healthy.
+
+    The engine's first verdict takes half a minute from the start; until then the box itself is asked.
+    """
+    if not box.running or box.health != "starting":
+        return box.running and box.health == "healthy"
+    report = _health_gather.probe_box(engine, box.container)
+    if isinstance(report, Hidden):
+        return False
+    ready = isinstance(report.supervisor, SupervisorFacts) and report.supervisor.state == "ready"
+    return ready and isinstance(report.observer, ObserverFacts) and report.observer.page
 
 
 def has_volume(engine: Engine, instance: str, name: str) -> bool:

@@ -119,3 +119,12 @@ def test_no_two_options_share_a_flag_a_variable_or_a_key() -> None:
         for name in (option.key, *option.flags, *option.variables, *([option.off] if option.off else []))
     ]
     assert len(names) == len(set(names))
+
+
+def test_every_wrong_value_is_told_at_once() -> None:
+    sources = options.Sources({"memory": "much"}, {"CPUS": "few"}, {"yolo": "true"}, Path("config.yml"))
+    with pytest.raises(UsageError) as caught:
+        options.resolve(options.TABLE, sources)
+    told = caught.value.message.splitlines()
+    assert [line.split(" is ")[0] for line in told[:2]] == ["flag --memory", "environment CPUS"]
+    assert told[2] == "file config.yml: yolo: true or false expected"

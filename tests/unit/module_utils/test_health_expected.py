@@ -55,7 +55,7 @@ def test_the_instance_comes_from_who_asks_or_from_the_label() -> None:
 
 def test_declared_limits_are_capped_at_what_the_host_has() -> None:
     small = declared(Capacity(cpus=2, memory=3 * GIB), memory="64g", cpus=16)
-    assert small.limits == Limits(memory=3 * GIB, memory_swap=3 * GIB, pids=512, cpus=2)
+    assert small.limits == Limits(memory=5 * GIB // 2, memory_swap=5 * GIB // 2, pids=512, cpus=2)
 
 
 def test_an_unknown_capacity_caps_nothing() -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from agentbox._shared._errors import DeclarationError
 from agentbox._shared._options import OPTIONS
-from agentbox._shared._spec import BoxSpec, digest, parse_boxes
+from agentbox._shared._spec import BoxSpec, digest, most_memory, parse_boxes
 from tests.unit.module_utils.box_samples import MANIFESTS
 
 MODULES = Path(__file__).parents[3] / "plugins" / "modules"
@@ -208,3 +208,10 @@ def test_the_documentation_is_the_argument_spec(module: str) -> None:
         assert documented[name]["type"] == entry["type"], name
         assert documented[name].get("default") == entry.get("default"), name
         assert documented[name].get("elements") == entry.get("elements"), name
+
+
+@pytest.mark.parametrize(
+    ("total", "limit"), [(64 << 30, (64 << 30) - (512 << 20)), (2 << 30, 1536 << 20), (1 << 30, 768 << 20)]
+)
+def test_a_host_keeps_some_of_its_memory(total: int, limit: int) -> None:
+    assert most_memory(total) == limit
