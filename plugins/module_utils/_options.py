@@ -79,8 +79,8 @@ OPTIONS: tuple[Option, ...] = (
         "str",
         "4g",
         values.size(MINIMUM_MEMORY),
-        "Limit of memory and of memory plus swap, at least 512m; capped at what the host has, less 512m (on a small host a "
-        "quarter) for itself.",
+        "Limit of memory and of memory plus swap, at least 512m; capped at what the host has, less 512m (on a small "
+        "host a quarter) for itself.",
     ),
     Option("cpus", "float", 4, values.cpus, "Number of CPUs, capped at what the host has."),
     Option("pids", "int", 512, values.integer(64, 1 << 22), "Limit of processes and threads."),
