@@ -11,16 +11,15 @@ import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from . import _base, _build, _image_plan, _image_verify, _sources, _state, _trust
+from . import _base, _build, _image_plan, _image_use, _image_verify, _sources, _state, _trust
 from ._base import Base
 from ._build import Build, Builder
 from ._engine import Engine
 from ._errors import AgentboxError, EngineError, LockedError
-from ._image_plan import Inputs, Live, Record
+from ._image_plan import Inputs, Record
+from ._image_types import Action, Image, Request, Result, action
 from ._manifests import LATEST, Agent
 from ._naming import LABEL_AGENTS, LABEL_BASE, LABEL_CONTEXT, LABEL_INSTANCE, LABEL_MANAGED
 from ._progress import Report
@@ -28,60 +27,6 @@ from ._progress import Report
 LOCK_SECONDS = 1800.0  # as long as another run's build may take
 _LOCK_TURN = 8.0
 _LATEST_FILE = "/latest"
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is wanted. ``environ`` is the environment of the host, whose settings a build takes over."""
-
-    name: str
-    instance: str
-    state_dir: str
-    dockerfile: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
-    agents: Sequence[Agent] = ()
-    commands: Sequence[Sequence[str]] = ()
-    base: str = "debian:bookworm-slim"
-    base_source: str = "auto"
-    build_args: Mapping[str, str] = field(default_factory=dict)
-    network: str | None = None
-    no_cache: bool = False
-    min_free: int = 0  # bytes
-    ca_file: str | None = None
-    proxy: Mapping[str, str] = field(default_factory=dict, repr=False)
-    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    @property
-    def record_path(self) -> str:
-        """One record per tag."""
-        return f"{self.state_dir}/image-{self.name.replace('/', '_').replace(':', '_')}.json"
-
-
-@dataclass(frozen=True)
-class Image:
-    """An image before or after a run; empty texts where it is not known yet."""
-
-    image_id: str = ""
-    context: str = ""
-    base: str = ""
-    agents: Mapping[str, str] = field(default_factory=dict)
-
-    def shown(self) -> dict[str, Any]:
-        return {"context": self.context, "base": self.base, "agents": dict(self.agents)}
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a run did, or would do. Each action holds ``action`` and ``detail``."""
-
-    before: Image | None
-    after: Image | None
-    actions: Sequence[Mapping[str, str]] = ()
-    warnings: Sequence[str] = ()
-
-    @property
-    def changed(self) -> bool:
-        return bool(self.actions)
 
 
 def converge(engine: Engine | None, request: Request, *, check: bool, report: Report) -> Result:
@@ -97,21 +42,12 @@ def converge(engine: Engine | None, request: Request, *, check: bool, report: Re
         return _Convergence(engine, request, architecture, report).apply()
 
 
-def remove(engine: Engine | None, request: Request, *, check: bool) -> Result:
-    """Remove the image of this instance with its record; an image of another maker is left alone."""
-    live = _live(engine, request.name) if engine else None
-    if engine is None or live is None:
-        return Result(None, None)
-    before = _as_image(live)
-    if live.instance != request.instance:
-        warning = f"image {request.name} was not made by instance {request.instance} and is left alone"
-        return Result(before, before, warnings=[warning])
-    if not check:
-        with engine.doing(f"remove image {request.name}"):
-            engine.client.remove_image(request.name)
-        if Path(request.state_dir).is_dir():
-            _state.remove_file(request.record_path)
-    return Result(before, None, [_action("remove", request.name)])
+def restore(engine: Engine | None, request: Request, *, check: bool, report: Report) -> Result:
+    """Put the image into use that was in use before, see ``_image_use.restore``."""
+    if engine is None or check:
+        return _image_use.restore(engine, request, check=check)
+    with _locked(request, report):
+        return _image_use.restore(engine, request, check=False)
 
 
 class _Convergence:
@@ -123,8 +59,9 @@ class _Convergence:
         self._architecture = architecture
         self._report = report
         self._environ = {**request.environ, **request.proxy}
-        self._record = Record.from_json(_state.read_json(request.record_path))
-        self._live = _live(engine, request.name)
+        self._record = _image_use.read_record(request, request.name)
+        self._live = _image_use.live(engine, request.name)
+        _image_use.require_own(self._live, request.name)
         self._sources = _sources.read(_base.suite_of(request.base), request.environ)
         self._files = {
             **request.files,
@@ -140,7 +77,7 @@ class _Convergence:
         base_id = self._known_base_id()
         inputs = self._inputs(base_id, versions) if base_id and LATEST not in versions.values() else None
         after = Image(context=inputs.digest() if inputs else "", base=base_id or "", agents=versions)
-        return _predicted(self._request.name, _as_image(self._live), after, reasons)
+        return _predicted(self._request.name, Image.of(self._live), after, reasons)
 
     def apply(self) -> Result:
         reasons, _ = self._reasons()
@@ -154,9 +91,10 @@ class _Convergence:
         inputs = self._inputs(base_id, versions)
         image_id = builder.build(self._build(inputs, base, versions), self._report)
         self._verify(image_id, versions)
-        after = Image(image_id, inputs.digest(), base_id, versions)
-        self._put_into_use(after, base, inputs)
-        return Result(_as_image(self._live), after, self._actions(base, reasons, image_id), warnings)
+        made = Image(image_id, inputs.digest(), base_id, versions)
+        actions = [*self._actions(base, reasons), *self._put_into_use(made, base, inputs)]
+        after = Image.of(_image_use.live(self._engine, self._request.name))
+        return Result(Image.of(self._live), after, actions, warnings)
 
     def _reasons(self) -> tuple[list[str], dict[str, str]]:
         """Why a build is needed, and the versions as far as they are known without one."""
@@ -225,7 +163,7 @@ class _Convergence:
         try:
             return _read_from_image(self._engine, image_id, _LATEST_FILE)
         finally:
-            _discard(self._engine, image_id)
+            _image_use.discard(self._engine, image_id)
 
     def _build(self, inputs: Inputs, base: Base, versions: Mapping[str, str]) -> Build:
         return Build(
@@ -253,34 +191,28 @@ class _Convergence:
             _image_verify.run(self._engine, image_id, self._request.instance, checks, self._report)
         except AgentboxError:
             if self._live is None or self._live.image_id != image_id:
-                _discard(self._engine, image_id)
+                _image_use.discard(self._engine, image_id)
             raise
 
-    def _put_into_use(self, image: Image, base: Base, inputs: Inputs) -> None:
+    def _put_into_use(self, image: Image, base: Base, inputs: Inputs) -> list[Action]:
         request = self._request
-        repository, _, tag = request.name.rpartition(":")
-        with self._engine.doing(f"tag {request.name}"):
-            self._engine.client.tag(image.image_id, repository, tag, force=True)
         record = Record(request.name, image.context, base, image.base, image.agents, inputs.fingerprints())
-        _state.write_file(_state.json_file(request.record_path, record.as_json(), 0o600))
-        _prune(self._engine, request.instance)
+        actions = _image_use.put_into_use(self._engine, request, image.image_id, self._live, record)
         self._report(f"image: {request.name} is ready")
+        return actions
 
     def _check_disk(self) -> None:
         check_disk(str(self._engine.info().get("DockerRootDir", "")), self._request.min_free)
 
     def _unchanged(self) -> Result:
-        image = _as_image(self._live)
+        image = Image.of(self._live)
         return Result(image, image)
 
-    def _actions(self, base: Base, reasons: Sequence[str], image_id: str) -> list[dict[str, str]]:
-        actions = [
-            _action("build", f"from {base.reference}: {', '.join(reasons)}"),
-            _action("verify", f"{len(self._request.agents)} agents, {len(self._request.commands)} programs"),
-            _action("tag", self._request.name),
+    def _actions(self, base: Base, reasons: Sequence[str]) -> list[Action]:
+        return [
+            action("build", f"from {base.reference}: {', '.join(reasons)}"),
+            action("verify", f"{len(self._request.agents)} agents, {len(self._request.commands)} programs"),
         ]
-        superseded = self._live is not None and self._live.image_id != image_id
-        return [*actions, _action("prune", "the image before")] if superseded else actions
 
 
 def check_disk(data_root: str, min_free: int) -> None:
@@ -318,20 +250,8 @@ def _locked(request: Request, report: Report) -> Iterator[None]:
         yield
 
 
-def _live(engine: Engine, name: str) -> Live | None:
-    return Live.from_inspect(engine.inspect_image(name))
-
-
-def _as_image(live: Live | None) -> Image | None:
-    return Image(live.image_id, live.context, live.base, live.agents) if live else None
-
-
-def _action(action: str, detail: str) -> dict[str, str]:
-    return {"action": action, "detail": detail}
-
-
 def _predicted(name: str, before: Image | None, after: Image, reasons: Sequence[str]) -> Result:
-    return Result(before, after, [_action("build", ", ".join(reasons)), _action("tag", name)])
+    return Result(before, after, [action("build", ", ".join(reasons)), action("tag", name)])
 
 
 def _read_from_image(engine: Engine, image_id: str, path: str) -> str:
@@ -346,24 +266,3 @@ def _read_from_image(engine: Engine, image_id: str, path: str) -> str:
     with tarfile.open(fileobj=archive) as tar:
         stream = tar.extractfile(tar.next() or tarfile.TarInfo())
         return stream.read().decode().strip() if stream else ""
-
-
-def _discard(engine: Engine, image_id: str) -> None:
-    """Remove an untagged image; ``noprune`` keeps what later builds find in the cache. One that is in use stays."""
-    import docker.errors
-
-    with engine.doing(f"remove image {image_id}"):
-        try:
-            engine.client.remove_image(image_id, noprune=True)
-        except docker.errors.APIError as error:
-            if error.status_code not in (404, 409):
-                raise
-
-
-def _prune(engine: Engine, instance: str) -> None:
-    """Remove this instance's images that lost their tag and that no container uses."""
-    labels = [f"{LABEL_MANAGED}=true", f"{LABEL_INSTANCE}={instance}"]
-    with engine.doing("look for superseded images"):
-        images = engine.client.images(filters={"dangling": True, "label": labels})
-    for image in images:
-        _discard(engine, image["Id"])

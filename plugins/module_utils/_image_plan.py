@@ -16,6 +16,13 @@ SCHEMA = 1
 # Names of machines as the engine or the kernel give them; pinned binaries exist for these two.
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 _SHOWN_REASONS = 5
+_LATEST_TAG = "latest"
+
+
+def previous_name(name: str) -> str:
+    """The tag of the image that ``name`` meant before: ``x:previous`` of ``x:latest``, else ``x:<tag>-previous``."""
+    repository, _, tag = name.rpartition(":")
+    return f"{repository}:previous" if tag == _LATEST_TAG else f"{repository}:{tag}-previous"
 
 
 def machine(name: str) -> str:
@@ -107,6 +114,7 @@ class Live:
     instance: str
     base: str
     agents: Mapping[str, str]
+    size: int = 0  # bytes
 
     @classmethod
     def from_inspect(cls, answer: Mapping[str, Any] | None) -> Live | None:
@@ -120,6 +128,7 @@ class Live:
             instance=found.get(LABEL_INSTANCE, ""),
             base=found.get(LABEL_BASE, ""),
             agents=parse_agents(found.get(LABEL_AGENTS, "")),
+            size=int(answer.get("Size") or 0),
         )
 
 

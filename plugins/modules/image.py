@@ -1,11 +1,11 @@
 #!/usr/bin/python
-"""Build the image of an instance, or remove it."""
+"""Build the image of an instance, go back to the one before, or remove it."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: image
-short_description: Build the image that boxes are made from
+short_description: Have the image that boxes are made from
 version_added: 0.1.0
 description:
   - Builds an image from a Dockerfile and its files when it differs from what is there. What counts are contents, build
@@ -14,6 +14,8 @@ description:
     registry.
   - The new image is proven in a throwaway container before it gets the tag. A build or a proof that fails leaves the
     previous image in use.
+  - The image that was in use before is kept as C(<name>:previous) (as C(<name>:<tag>-previous) when the tag is not
+    C(latest)). Older ones are removed unless a container uses them.
   - BuildKit is used where a docker client with a working one is found, else the classic builder of the engine.
 extends_documentation_fragment:
   - agentbox.fleet.engine
@@ -39,9 +41,11 @@ options:
   state:
     description:
       - V(present) for an image that is what the options say.
-      - V(absent) removes it, if it was made for O(instance).
+      - V(previous) for the image that was in use before the last one, which a failed upgrade goes back to. It fails
+        where there is none; a second run changes nothing. A later run with V(present) builds what its options say.
+      - V(absent) removes it with the ones that were kept, if they were made for O(instance).
     type: str
-    choices: [present, absent]
+    choices: [present, previous, absent]
     default: present
   instance:
     description: The instance that the image belongs to.
@@ -99,6 +103,12 @@ options:
     description: What has to be free on the disk of the engine's data before a build starts, for example V(5g).
     type: str
     default: 5g
+  keep:
+    description:
+      - How many images that were in use before are kept when another one comes into use. With V(0) there is no way
+        back, see O(state=previous).
+    type: int
+    default: 1
   ca_file:
     description:
       - File with the certificates that the image shall trust, in PEM form. Only certificates are taken from it.
@@ -137,6 +147,11 @@ EXAMPLES = r"""
     agents: [claude]
     no_cache: true
 
+- name: Go back to the image that was in use before
+  agentbox.fleet.image:
+    name: agentbox:latest
+    state: previous
+
 - name: Remove it
   agentbox.fleet.image:
     name: agentbox:latest
@@ -169,6 +184,15 @@ image:
       description: Versions of its agents.
       type: dict
       sample: {claude: 2.1.332}
+    size:
+      description: Its size in bytes with the layers that it shares with others; 0 before it is built.
+      type: int
+      sample: 1093847211
+superseded:
+  description: ID of the image that lost the tag in this run; empty when none did, and in check mode.
+  returned: always
+  type: str
+  sample: sha256:1c77
 actions:
   description: What was done, or in check mode would be done, in order.
   returned: always
@@ -176,7 +200,7 @@ actions:
   elements: dict
   contains:
     action:
-      description: One of C(build), C(verify), C(tag), C(prune), C(remove).
+      description: One of C(build), C(verify), C(tag), C(keep), C(prune), C(remove).
       type: str
     detail:
       description: Why, or what.
@@ -191,6 +215,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.agentbox.fleet.plugins.module_utils import (
     _engine,
     _image,
+    _image_use,
     _manifests,
     _naming,
     _proxy,
@@ -201,12 +226,13 @@ from ansible_collections.agentbox.fleet.plugins.module_utils._errors import (
     AgentboxError,
     DeclarationError,
 )
+from ansible_collections.agentbox.fleet.plugins.module_utils._image_types import Image, Request, Result
 from ansible_collections.agentbox.fleet.plugins.module_utils._progress import file_reporter
 
 ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     **_engine.ENGINE_OPTIONS,
     "name": {"type": "str", "required": True},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "state": {"type": "str", "choices": ["present", "previous", "absent"], "default": "present"},
     "instance": {"type": "str", "default": _naming.DEFAULT_INSTANCE},
     "dockerfile": {"type": "str"},
     "files": {"type": "dict", "default": {}},
@@ -219,6 +245,7 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     "build_network": {"type": "str"},
     "no_cache": {"type": "bool", "default": False},
     "min_free": {"type": "str", "default": "5g"},
+    "keep": {"type": "int", "default": 1},
     "ca_file": {"type": "path"},
     "proxy": {"type": "dict", "no_log": True},
     "state_root": {"type": "path"},
@@ -226,12 +253,12 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
 }
 
 
-def parse_request(params: dict[str, Any], environ: dict[str, str]) -> _image.Request:
+def parse_request(params: dict[str, Any], environ: dict[str, str]) -> Request:
     """The module's options as a request; ``DeclarationError`` names the option that is wrong."""
     instance = _parse("instance", _values.name, params["instance"])
     proxy = _proxy.of_host(environ) if params["proxy"] is None else params["proxy"]
     root = params["state_root"] or _naming.default_state_root(os.geteuid(), environ)
-    return _image.Request(
+    return Request(
         name=_parse("name", _values.image, params["name"]),
         instance=instance,
         state_dir=_naming.state_dir(root, instance),
@@ -245,6 +272,7 @@ def parse_request(params: dict[str, Any], environ: dict[str, str]) -> _image.Req
         network=params["build_network"],
         no_cache=params["no_cache"],
         min_free=_parse("min_free", _values.size(0), params["min_free"]),
+        keep=_parse("keep", _values.integer(0, 100), params["keep"]),
         ca_file=params["ca_file"],
         proxy=_proxy.environment(proxy),
         environ=environ,
@@ -276,23 +304,28 @@ def run(params: dict[str, Any], check: bool) -> dict[str, Any]:
     request = parse_request(params, dict(os.environ))
     engine = connect(params, check)
     if params["state"] == "absent":
-        result = _image.remove(engine, request, check=check)
+        result = _image_use.remove(engine, request, check=check)
     else:
-        result = _image.converge(engine, request, check=check, report=file_reporter(params["progress"]))
-    return outcome(request.name, result)
+        act = _image.restore if params["state"] == "previous" else _image.converge
+        result = act(engine, request, check=check, report=file_reporter(params["progress"]))
+    return outcome(request.name, result, check=check)
 
 
-def outcome(name: str, result: _image.Result) -> dict[str, Any]:
+def outcome(name: str, result: Result, *, check: bool) -> dict[str, Any]:
     before = {name: result.before.shown() if result.before else None}
     after = {name: result.after.shown() if result.after else None}
-    image = {"id": result.after.image_id, "name": name, **result.after.shown()} if result.after else None
     return {
         "changed": result.changed,
-        "image": image,
+        "image": described(name, result.after) if result.after else None,
+        "superseded": "" if check else result.superseded,
         "actions": list(result.actions),
         "warnings": list(result.warnings),
         "diff": {"before": before, "after": after},
     }
+
+
+def described(name: str, image: Image) -> dict[str, Any]:
+    return {"id": image.image_id, "name": name, "size": image.size, **image.shown()}
 
 
 def main() -> None:

@@ -1,0 +1,89 @@
+"""What is wanted of an image, and what a run over it did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._image_plan import Live, previous_name
+from ._manifests import Agent
+
+Action = Mapping[str, str]  # holds "action" and "detail"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted. ``environ`` is the environment of the host, whose settings a build takes over."""
+
+    name: str
+    instance: str
+    state_dir: str
+    dockerfile: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    agents: Sequence[Agent] = ()
+    commands: Sequence[Sequence[str]] = ()
+    base: str = "debian:bookworm-slim"
+    base_source: str = "auto"
+    build_args: Mapping[str, str] = field(default_factory=dict)
+    network: str | None = None
+    no_cache: bool = False
+    min_free: int = 0  # bytes
+    ca_file: str | None = None
+    keep: int = 1  # images that were in use before
+    proxy: Mapping[str, str] = field(default_factory=dict, repr=False)
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def previous(self) -> str:
+        """The tag of the image that was in use before."""
+        return previous_name(self.name)
+
+    def record_path(self, name: str) -> str:
+        """One record per tag: of ``name``, or of ``previous``."""
+        return f"{self.state_dir}/image-{name.replace('/', '_').replace(':', '_')}.json"
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image before or after a run; empty texts and 0 where it is not known yet."""
+
+    image_id: str = ""
+    context: str = ""
+    base: str = ""
+    agents: Mapping[str, str] = field(default_factory=dict)
+    size: int = 0  # bytes
+
+    @classmethod
+    def of(cls, live: Live | None) -> Image | None:
+        """What the engine has, None for nothing."""
+        return cls(live.image_id, live.context, live.base, live.agents, live.size) if live else None
+
+    def shown(self) -> dict[str, Any]:
+        """What a diff tells of it."""
+        return {"context": self.context, "base": self.base, "agents": dict(self.agents)}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run did, or would do."""
+
+    before: Image | None
+    after: Image | None
+    actions: Sequence[Action] = ()
+    warnings: Sequence[str] = ()
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.actions)
+
+    @property
+    def superseded(self) -> str:
+        """ID of the image that lost the tag in this run; empty when none did."""
+        lost = self.before is not None and (self.after is None or self.before.image_id != self.after.image_id)
+        return self.before.image_id if self.before and lost else ""
+
+
+def action(kind: str, detail: str) -> Action:
+    """One entry of ``Result.actions``."""
+    return {"action": kind, "detail": detail}

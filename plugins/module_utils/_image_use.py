@@ -1,0 +1,145 @@
+"""Which image is in use: giving one the tag, keeping the one before for a way back, removing those before that."""
+
+from __future__ import annotations
+
+import http
+from pathlib import Path
+
+from ._engine import Engine
+from ._errors import EngineError
+from ._image_plan import Live, Record
+from ._image_types import Action, Image, Request, Result, action
+from ._naming import LABEL_INSTANCE, LABEL_MANAGED
+from ._state import json_file, read_json, remove_file, write_file
+
+
+def live(engine: Engine, name: str) -> Live | None:
+    """The image that carries a tag."""
+    return Live.from_inspect(engine.inspect_image(name))
+
+
+def require_own(image: Live | None, name: str) -> None:
+    """Refuse to take a tag away from an image that no instance of Agentbox made."""
+    if image and not image.instance:
+        raise EngineError(f"{name} is an image that Agentbox did not make", "Remove that tag, or choose another name")
+
+
+def read_record(request: Request, name: str) -> Record:
+    return Record.from_json(read_json(request.record_path(name)))
+
+
+def put_into_use(engine: Engine, request: Request, image_id: str, before: Live | None, record: Record) -> list[Action]:
+    """Give the tag to an image; ``before`` had it so far, ``record`` tells what the image was made of.
+
+    The image before is kept under ``request.previous`` with its record, see ``restore``.
+    """
+    done = []
+    if before and before.image_id != image_id and before.instance == request.instance and request.keep:
+        _tag(engine, before.image_id, request.previous)
+        _write_record(request, request.previous, read_record(request, request.name))
+        done.append(action("keep", f"{request.previous}, the image before"))
+    _tag(engine, image_id, request.name)
+    _write_record(request, request.name, record)
+    return [action("tag", request.name), *done, *_prune(engine, request)]
+
+
+def restore(engine: Engine | None, request: Request, *, check: bool) -> Result:
+    """Give the tag back to the image that was in use before; nothing to do where it has it already.
+
+    Raises ``EngineError`` when there is no image before.
+    """
+    previous = live(engine, request.previous) if engine else None
+    if engine is None or previous is None or previous.instance != request.instance:
+        raise EngineError(
+            f"there is no image before {request.name}: instance {request.instance} has no {request.previous}",
+            "Declare the packages and versions of before and build",
+        )
+    current = live(engine, request.name)
+    require_own(current, request.name)
+    if current and current.image_id == previous.image_id:
+        return Result(Image.of(current), Image.of(current))
+    if not check:
+        _tag(engine, previous.image_id, request.name)
+        _write_record(request, request.name, read_record(request, request.previous))
+        _prune(engine, request)
+    tagged = action("tag", f"{request.name}, the image of {request.previous}")
+    return Result(Image.of(current), Image.of(previous), [tagged])
+
+
+def remove(engine: Engine | None, request: Request, *, check: bool) -> Result:
+    """Remove the images of this instance with their records; an image of another maker is left alone."""
+    if engine is None:
+        return Result(None, None)
+    before = Image.of(live(engine, request.name))
+    found = {name: live(engine, name) for name in (request.name, request.previous)}
+    own = [name for name, image in found.items() if image and image.instance == request.instance]
+    foreign = [name for name, image in found.items() if image and name not in own]
+    warnings = [f"image {name} was not made by instance {request.instance} and is left alone" for name in foreign]
+    if not check:
+        for name in own:
+            _remove_tag(engine, request, name)
+        for image_id in _untagged(engine, request.instance) if own else []:
+            discard(engine, image_id)
+    after = before if request.name in foreign else None
+    return Result(before, after, [action("remove", name) for name in own], warnings)
+
+
+def _prune(engine: Engine, request: Request) -> list[Action]:
+    """Remove the instance's images that lost their tag, but for the newest ones that are to be kept.
+
+    One of those to be kept is tagged, see ``put_into_use``. What a container uses stays.
+    """
+    if not request.keep:
+        _untag_previous(engine, request)
+    superseded = _untagged(engine, request.instance)[max(request.keep - 1, 0) :]
+    removed = [image_id for image_id in superseded if discard(engine, image_id)]
+    return [action("prune", f"{len(removed)} superseded images")] if removed else []
+
+
+def _untag_previous(engine: Engine, request: Request) -> None:
+    """Forget the way back that a run with another ``keep`` has left."""
+    previous = live(engine, request.previous)
+    if previous and previous.instance == request.instance:
+        _remove_tag(engine, request, request.previous)
+
+
+def discard(engine: Engine, image_id: str) -> bool:
+    """Remove an untagged image, unless it is in use; whether it is gone.
+
+    ``noprune`` keeps what later builds find in the cache.
+    """
+    import docker.errors
+
+    with engine.doing(f"remove image {image_id}"):
+        try:
+            engine.client.remove_image(image_id, noprune=True)
+        except docker.errors.APIError as error:
+            if error.status_code not in (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT):
+                raise
+            return False
+    return True
+
+
+def _untagged(engine: Engine, instance: str) -> list[str]:
+    """IDs of the instance's images without a tag, newest first."""
+    labels = [f"{LABEL_MANAGED}=true", f"{LABEL_INSTANCE}={instance}"]
+    with engine.doing("look for superseded images"):
+        images = engine.client.images(filters={"dangling": True, "label": labels})
+    return [image["Id"] for image in sorted(images, key=lambda image: int(image["Created"]), reverse=True)]
+
+
+def _tag(engine: Engine, image_id: str, name: str) -> None:
+    repository, _, tag = name.rpartition(":")
+    with engine.doing(f"tag {name}"):
+        engine.client.tag(image_id, repository, tag, force=True)
+
+
+def _remove_tag(engine: Engine, request: Request, name: str) -> None:
+    with engine.doing(f"remove image {name}"):
+        engine.client.remove_image(name)
+    if Path(request.state_dir).is_dir():
+        remove_file(request.record_path(name))
+
+
+def _write_record(request: Request, name: str, record: Record) -> None:
+    write_file(json_file(request.record_path(name), record.as_json(), 0o600))
