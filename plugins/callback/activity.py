@@ -27,6 +27,8 @@ options:
     ini:
       - section: agentbox
         key: activity
+author:
+  - The Agentbox developers
 """
 
 import json

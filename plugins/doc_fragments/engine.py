@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """C(agentbox.fleet.engine): how a module reaches the container engine."""
+    """How a module (C(agentbox.fleet.engine)) or a plugin (C(agentbox.fleet.engine.plugin)) reaches the engine."""
 
     DOCUMENTATION = r"""
 options:
@@ -26,8 +26,36 @@ options:
     type: str
     choices: [fail, predict]
     default: fail
+attributes:
+  action_group:
+    description: Is a member of the action group, so that C(module_defaults) can set the options of the engine once for
+      all modules.
+    support: full
+    membership:
+      - agentbox.fleet.agentbox
 requirements:
   - Python 3.11 or newer on the target
   - Python's C(docker) library 5.0.3 or newer on the target
+  - an engine that speaks API 1.41 or newer (Docker 20.10, or Podman's compatible service)
+"""
+
+    # For plugins, which run on the controller and predict nothing.
+    PLUGIN = r"""
+options:
+  docker_host:
+    description:
+      - Address of the engine, C(unix://) followed by the absolute path of its socket; by default
+        C(unix:///var/run/docker.sock).
+      - An address of another machine (C(tcp://), C(ssh://)) is refused, because boxes mount directories of the
+        machine the engine runs on.
+    type: str
+    env:
+      - name: DOCKER_HOST
+    ini:
+      - section: agentbox
+        key: docker_host
+    vars:
+      - name: agentbox_docker_host
+requirements:
   - an engine that speaks API 1.41 or newer (Docker 20.10, or Podman's compatible service)
 """

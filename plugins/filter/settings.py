@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 _COLLECTION = Path(__file__).resolve().parents[2]
-_READERS = ("roles/*/defaults/*.yml", "roles/*/tasks/*.yml", "playbooks/*.yml")
+_READERS = ("roles/*/defaults/*.yml", "roles/*/tasks/*.yml", "playbooks/*.yml", "plugins/connection/*.py")
 _PREFIX = "agentbox_"
 _SETTING = re.compile(r"\bagentbox_[a-z0-9_]+")
 
 
 def unknown_settings(names: Iterable[str]) -> list[str]:
-    """A sentence for every ``agentbox_*`` name that no role or playbook of the collection reads."""
+    """A sentence for every ``agentbox_*`` name that no role, playbook or connection reads."""
     known = _known()
     return [f"{name}: nothing reads it{_suggestion(name, known)}" for name in sorted(set(names) - known)]
 

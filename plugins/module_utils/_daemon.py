@@ -17,9 +17,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ._engine import SYSTEM_SOCKETS, daemon_program, engine_host, identify
+from ._engine import engine_host, identify
 from ._errors import AgentboxError, EngineAbsentError, EngineError, EngineStoppedError, EngineUnreachableError
 from ._programs import plain_environment
+from ._wire import SYSTEM_SOCKETS, daemon_program
 
 UNIT = "docker.service"
 # The socket goes first: while it listens, the next client would start the daemon again.

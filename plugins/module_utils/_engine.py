@@ -7,40 +7,27 @@ it in ``engine.doing("create container x")`` so that a failure says what was tri
 
 from __future__ import annotations
 
-import errno
 import http.client
 import json
 import os
-import shutil
-import socket
-import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from ._errors import (
-    EngineAbsentError,
-    EngineDeniedError,
-    EngineError,
-    EngineStoppedError,
-    EngineTimeoutError,
-    EngineUnreachableError,
-    EngineUnsupportedError,
-)
+from . import _exec, _wire
+from ._errors import EngineAbsentError, EngineError, EngineTimeoutError, EngineUnsupportedError
+from ._wire import Address
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
-SYSTEM_SOCKETS = ("/var/run/docker.sock", "/run/docker.sock")
 MINIMUM_API = (1, 41)
 # The newest API whose payloads were tried; a newer engine is asked to speak this one if it still does.
 NEWEST_API = (1, 51)
 PROBE_TIMEOUT = 10.0  # seconds for an engine to answer GET /version
 CALL_TIMEOUT = 120  # seconds for one ordinary call
-_EXIT_POLL = 0.05  # seconds
 
-# Shared by every module; plugins/doc_fragments/engine.py documents it.
+# Shared by every module; the plugins that reach the engine have its part of plugins/doc_fragments/engine.py.
 ENGINE_OPTIONS: dict[str, dict[str, Any]] = {
     "docker_host": {"type": "str", "required": False},
     "engine_absent": {"type": "str", "choices": ["fail", "predict"], "default": "fail"},
@@ -55,6 +42,10 @@ class EngineIdentity:
     api: str
     version: str
     podman: bool
+
+    def address(self, timeout: float = CALL_TIMEOUT) -> Address:
+        """Where to send requests of our own."""
+        return Address(_socket_path(self.host), self.api, timeout)
 
 
 class Engine:
@@ -120,41 +111,21 @@ class Engine:
         what was cut off is no answer, however the process ended.
         """
         what = f"run {argv[0]} in {container}"
-        deadline = time.monotonic() + timeout
-        with self.doing(what):
-            process = self.client.exec_create(container, list(argv), stderr=False)["Id"]
-            try:
-                output = self._output(process, deadline, most)
-                if len(output) >= most:
-                    raise EngineError(f"{what}: cut off after {most} bytes of output")
-                return self._exit_code(process, deadline), output
-            except TimeoutError as error:
-                raise EngineTimeoutError(f"{what}: no end within {timeout:.0f} s") from error
+        output = bytearray()
 
-    def _exit_code(self, process: str, deadline: float) -> int:
-        """Exit code of an exec whose output has ended. The engine closes the output a moment before it knows."""
-        while True:
-            code = self.client.exec_inspect(process)["ExitCode"]
-            if code is not None:
-                return int(code)
-            if time.monotonic() >= deadline:
-                raise TimeoutError
-            time.sleep(_EXIT_POLL)
+        def keep(part: bytes) -> None:
+            output.extend(part)
+            if len(output) >= most:
+                raise EngineError(f"{what}: cut off after {most} bytes of output")
 
-    def _output(self, process: str, deadline: float, most: int) -> bytes:
-        """Read the frames of an exec's output. The SDK's own reader knows no deadline."""
-        connection = _UnixConnection(_socket_path(self.identity.host))
+        address, deadline = self.identity.address(), time.monotonic() + timeout
         try:
-            body = json.dumps({"Detach": False, "Tty": False})
-            path = f"/v{self.identity.api}/exec/{process}/start"
-            connection.request("POST", path, body, {"Content-Type": "application/json"})
-            sock = connection.sock  # the connection lets go of it when the answer ends with the stream
-            answer = connection.getresponse()
-            if answer.status != http.HTTPStatus.OK:
-                raise EngineError(f"the engine refused to start it: {answer.read(most).decode('utf-8', 'replace')}")
-            return _standard_output(answer, sock, deadline, most)
-        finally:
-            connection.close()
+            code = _exec.execute(address, container, argv, stdout=keep, deadline=deadline)
+        except TimeoutError as error:
+            raise EngineTimeoutError(f"{what}: no end within {timeout:.0f} s") from error
+        except _wire.RefusedError as error:
+            raise EngineError(f"{what}: {error.message}") from error
+        return code, bytes(output)
 
     def close(self) -> None:
         self.client.close()
@@ -246,92 +217,18 @@ def _socket_path(host: str) -> str:
 
 
 def _probe(path: str) -> dict[str, Any]:
-    """Ask ``GET /version`` with nothing but the socket, because its errors are exact and its timeout is ours."""
-    connection = _UnixConnection(path)
+    """Ask ``GET /version``, whose path needs no API version."""
+    connection = _wire.UnixConnection(path, PROBE_TIMEOUT)
     try:
-        connection.request("GET", "/version")
-        answer = connection.getresponse()
-        body = answer.read()
-        if answer.status != http.HTTPStatus.OK:
-            raise EngineError(f"the engine at {path} answered {answer.status} to GET /version")
-        version = json.loads(body)
-    except TimeoutError as error:
-        raise EngineTimeoutError(
-            f"the engine at {path} did not answer within {PROBE_TIMEOUT:.0f} s", "Look at its log, restart it"
-        ) from error
-    except OSError as error:
-        raise _unreachable(path, error) from error
-    except (http.client.HTTPException, ValueError) as error:
-        raise EngineError(f"what listens at {path} is no container engine: {error}") from error
+        with _wire.answering(path, PROBE_TIMEOUT):
+            connection.request("GET", "/version")
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status != http.HTTPStatus.OK:
+                raise EngineError(f"the engine at {path} answered {answer.status} to GET /version")
+            version = json.loads(body)
     finally:
         connection.close()
     if not isinstance(version, dict):
         raise EngineError(f"what listens at {path} is no container engine")
     return version
-
-
-def _unreachable(path: str, error: OSError) -> EngineUnreachableError:
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return EngineDeniedError(
-            f"permission denied on the engine's socket {path}",
-            "Run as root or through sudo, or join the socket's group",
-        )
-    if error.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR):
-        # A removed engine leaves its socket behind, so at the system's address only a daemon program counts.
-        left_behind = error.errno == errno.ECONNREFUSED and path not in SYSTEM_SOCKETS
-        if left_behind or daemon_program():
-            return EngineStoppedError(f"nothing listens on the engine's socket {path}", "Start the engine")
-        return EngineAbsentError(
-            f"no engine is installed (nothing listens on {path}, no dockerd)", "Run `agentbox up` or the docker role"
-        )
-    return EngineUnreachableError(f"cannot reach the engine at {path}: {error}")
-
-
-def daemon_program() -> str | None:
-    """Path of the installed daemon, or None. Its places are asked too: PATH of a non-login shell may lack sbin."""
-    places = ("/usr/sbin/dockerd", "/usr/bin/dockerd", "/usr/local/bin/dockerd")
-    return shutil.which("dockerd") or next((place for place in places if Path(place).exists()), None)
-
-
-# A frame: stream number (1 is standard output), three zeros, length.
-_FRAME = struct.Struct(">BxxxL")
-_STANDARD_OUTPUT = 1
-
-
-def _standard_output(stream: http.client.HTTPResponse, sock: socket.socket, deadline: float, most: int) -> bytes:
-    """Up to ``most`` bytes of what an exec prints. Raises ``TimeoutError`` after ``deadline`` (monotonic seconds)."""
-
-    def read(size: int) -> bytes:
-        found = b""
-        while len(found) < size:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            sock.settimeout(left)
-            part = stream.read1(size - len(found))
-            if not part:
-                break
-            found += part
-        return found
-
-    output = b""
-    while len(output) < most:
-        header = read(_FRAME.size)
-        if len(header) < _FRAME.size:
-            break
-        kind, length = _FRAME.unpack(header)
-        part = read(min(length, most - len(output)))
-        if kind == _STANDARD_OUTPUT:
-            output += part
-    return output
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=PROBE_TIMEOUT)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)

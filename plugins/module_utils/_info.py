@@ -5,24 +5,32 @@ Labels and names come from the engine and are data: they are returned, never int
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import _naming
 from ._engine import Engine
+from ._errors import StateError
+from ._state import read_json
 from ._swap import ASIDE, explain_exit
 from ._values import Publish
 
 
-def boxes(engine: Engine | None, instance: str, names: list[str] | None = None) -> list[dict[str, Any]]:
-    """The boxes of ``instance``, or those of them in ``names``, sorted by name; no engine has no boxes."""
+def boxes(engine: Engine | None, instance: str = "", names: list[str] | None = None) -> list[dict[str, Any]]:
+    """The boxes of ``instance``, or of all, and those of them in ``names``, by instance and name.
+
+    No engine has no boxes.
+    """
     if engine is None:
         return []
+    label = f"{_naming.LABEL_INSTANCE}={instance}" if instance else _naming.LABEL_BOX
     with engine.doing("list containers"):
-        found = engine.client.containers(all=True, filters={"label": f"{_naming.LABEL_INSTANCE}={instance}"})
+        found = engine.client.containers(all=True, filters={"label": label})
     inspected = (engine.inspect_container(item["Id"]) for item in found if _is_box(item))
-    result = [describe(container) for container in inspected if container]
-    return sorted((box for box in result if names is None or box["name"] in names), key=lambda box: str(box["name"]))
+    result = [_with_lead(describe(container)) for container in inspected if container]
+    wanted = (box for box in result if names is None or box["name"] in names)
+    return sorted(wanted, key=lambda box: (str(box["instance"]), str(box["name"])))
 
 
 def _is_box(item: Mapping[str, Any]) -> bool:
@@ -39,6 +47,7 @@ def describe(container: Mapping[str, Any]) -> dict[str, Any]:
     name = str(container["Name"]).lstrip("/")
     return {
         "name": labels.get(_naming.LABEL_BOX),
+        "instance": labels.get(_naming.LABEL_INSTANCE),
         "container": name,
         "id": container["Id"],
         "state": state["Status"],
@@ -55,6 +64,18 @@ def describe(container: Mapping[str, Any]) -> dict[str, Any]:
         "attach": f"docker exec -it {name} bash {_naming.BOX_MOUNT}/attach.sh",
         "labels": dict(labels),
     }
+
+
+def _with_lead(box: dict[str, Any]) -> dict[str, Any]:
+    """``box`` with its lead, which stands in its state directory; None when it has none or that can't be read."""
+    name, state_dir = str(box["name"]), str(box["state_dir"])
+    found = None
+    # Labels are anybody's word, so that a path is made of them with care, and nothing but a name comes back.
+    if _naming.is_name(name) and state_dir.startswith("/"):
+        with contextlib.suppress(StateError):
+            found = read_json(f"{_naming.BoxPaths(state_dir, name).mount}/box.json")
+    lead = (found or {}).get("lead")
+    return {**box, "lead": lead if isinstance(lead, str) and _naming.is_name(lead) else None}
 
 
 def _uid(container: Mapping[str, Any]) -> int | None:

@@ -13,13 +13,10 @@ description:
     M(agentbox.fleet.box) in check mode.
 extends_documentation_fragment:
   - agentbox.fleet.engine
+  - agentbox.fleet.instance
   - agentbox.fleet.attributes
   - agentbox.fleet.attributes.info
 options:
-  instance:
-    description: Name of the instance.
-    type: str
-    default: agentbox
   names:
     description: Names of the boxes to tell of; without it all.
     type: list
@@ -52,6 +49,10 @@ boxes:
       description: Name of the box.
       type: str
       sample: web
+    instance:
+      description: Name of its instance.
+      type: str
+      sample: agentbox
     container:
       description: Name of its container.
       type: str
@@ -93,6 +94,10 @@ boxes:
     yolo:
       description: Whether its lead works without permission checks.
       type: bool
+    lead:
+      description: Agent that leads it; null when it has none, or its state directory can't be read.
+      type: str
+      sample: claude
     uid:
       description: User id of its processes.
       type: int

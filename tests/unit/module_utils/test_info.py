@@ -17,6 +17,7 @@ def test_a_running_box() -> None:
     found = describe(live)
     expected: dict[str, Any] = {
         "name": "web",
+        "instance": "abx",
         "container": "abx-web",
         "state": "running",
         "health": "healthy",
