@@ -212,8 +212,8 @@ def test_roots_workspace_is_shared_by_acl_and_its_owner_stays(made: Made) -> Non
 def test_a_memory_hog_is_ended_and_the_box_lives(made: Made, engine: docker.APIClient) -> None:
     made.site.wait_for_session("two")
     before = engine.inspect_container(made.site.container("two"))["State"]["Pid"]
-    hog = made.site.try_run("two", "python3 -c 'x = b\"x\" * (8 << 30)'; echo $?")
-    assert hog.stdout.split()[-1] in {"1", "137"}, hog.stdout
+    hog = made.site.try_run("two", "python3 -c 'x = b\"x\" * (8 << 30)'")
+    assert hog.returncode in {1, 137}, hog.stdout  # out of memory, or killed for it
     state = engine.inspect_container(made.site.container("two"))["State"]
     assert (state["Running"], state["Pid"]) == (True, before)
 
