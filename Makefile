@@ -3,7 +3,7 @@ PYTHON ?= python3
 AREA ?=
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help up test test-unit test-full lint requirements reference clean
+.PHONY: help up dist test test-unit test-full lint requirements reference clean
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -29,13 +29,17 @@ lint: ## Run the linters
 	@$(PYTHON) tools/bootstrap.py dev
 	@.venv/bin/python -m tests.run lint
 
+dist: ## Build the wheel and the collection tarball that holds it, into dist/
+	@$(PYTHON) tools/bootstrap.py dev
+	@.venv/bin/python tools/dist.py
+
 requirements: ## Pin the dependencies anew
 	@$(PYTHON) tools/bootstrap.py dev
 	@cd requirements && for name in build agentbox box node dev; do \
 	  ../.venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	    --no-emit-index-url --no-emit-find-links --output-file $$name.txt $$name.in || exit 1; done
 
-reference: ## Write docs/boxes.md and docs/cli.md from the program's tables
+reference: ## Write the reference pages in docs/ from what the program reads
 	@$(PYTHON) tools/bootstrap.py dev
 	@.venv/bin/python tools/reference.py
 

@@ -9,11 +9,6 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options: {}
 attributes:
-  action_group:
-    description: Is a member of the action group, so that C(module_defaults) can set its options once for all modules.
-    support: full
-    membership:
-      - agentbox.fleet.agentbox
   check_mode:
     description: Can run in C(check_mode) and predict the outcome without changing the target.
   diff_mode:

@@ -75,9 +75,14 @@ def test_module_says_what_it_returns_and_supports(module: str) -> None:
 
 
 def test_every_module_that_reaches_the_engine_is_in_the_action_group() -> None:
-    """The group exists to set the engine's address once, so it holds exactly those that take it."""
+    """The group exists to set the engine's address once, so exactly those that take it are members and say so."""
     reaching = [module for module in MODULES if "docker_host" in specification(module)]
     assert load(ROOT / "meta" / "runtime.yml")["action_groups"]["agentbox"] == reaching
+    documented = runpy.run_path(str(ROOT / "tools" / "reference.py"))["documented"]("modules")
+    saying = {
+        name: page["attributes"].get("action_group", {}).get("membership") for name, (page, _) in documented.items()
+    }
+    assert {name for name, membership in saying.items() if membership == ["agentbox.fleet.agentbox"]} == set(reaching)
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -136,3 +141,5 @@ def test_versions_agree() -> None:
     assert version
     assert load(ROOT / "galaxy.yml")["version"] == version[1]
     assert f'__version__ = "{version[1]}"' in (ROOT / "src" / "agentbox" / "__init__.py").read_text(encoding="utf-8")
+    tarballs = re.findall(r"agentbox-fleet-\S+", (ROOT / "execution-environment.yml").read_text(encoding="utf-8"))
+    assert set(tarballs) == {f"agentbox-fleet-{version[1]}.tar.gz"}
