@@ -29,11 +29,14 @@ class Applier:
     Without an engine it can still remove what lies on the disk.
     """
 
-    def __init__(self, engine: Engine | None, state_dir: str, instance: str, report: Report) -> None:
+    def __init__(
+        self, engine: Engine | None, state_dir: str, instance: str, report: Report, health_wait: float
+    ) -> None:
         self._connected = engine
         self._state_dir = state_dir
         self._instance = instance
         self._report = report
+        self._health_wait = health_wait
         self._markers = threading.Lock()
         self._shared: dict[str, Callable[[Action], None]] = {
             _plan.MAKE_DIRECTORY: lambda action: _state.ensure_directory(action.subject),
@@ -44,6 +47,7 @@ class Applier:
             _plan.CREATE_NETWORK: self._create_network,
             _plan.REMOVE_NETWORK: self._remove_network,
             _plan.REMOVE_VOLUME: self._remove_volume,
+            _plan.REMOVE: lambda action: self._change_state(action.kind, action.detail),
         }
 
     @property
@@ -81,7 +85,7 @@ class Applier:
             action.subject.live,
             files=action.subject.files,
             create=lambda: self._create(box, plan.payload, action.subject.volumes),
-            start=box.spec.state == "started",
+            wait=self._health_wait if box.spec.state == "started" else None,
             report=self._report,
         )
 

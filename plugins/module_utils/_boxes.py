@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import _files, _naming, _plan, _state
-from ._apply import Applier
-from ._box import Box, Setting
+from . import _files, _naming, _plan, _state, _volumes
+from ._apply import PREPARE, Applier
+from ._box import Box, ImageFacts, Setting
 from ._engine import Engine
 from ._errors import AgentboxError, DeclarationError
 from ._gather import Gatherer
@@ -21,9 +21,12 @@ from ._plan import Action, BoxPlan
 from ._progress import Report
 from ._spec import BoxSpec, parse_boxes
 from ._state import Directory
+from ._swap import ASIDE, HEALTH_SECONDS
 from ._values import InvalidValueError, secret_values
 
 _THREADS = 8
+# What boxes share goes after the last of them.
+_LAST = (_plan.REMOVE, _plan.REMOVE_NETWORK, _plan.REMOVE_VOLUME, _plan.REMOVE_PATH)
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,14 @@ class Request:
     engine: Engine | None
     report: Report
     check: bool = False
+    coming: ImageFacts | None = None  # an image that check mode takes for built
+    absent: bool = False  # of the whole instance nothing stays
     prune: bool = False
+    upgrade: bool = False
     remove_volumes: bool = False
     recreate_busy: bool = False
     lock_timeout: float = 120.0
+    health_wait: float = HEALTH_SECONDS
 
 
 @dataclass
@@ -133,7 +140,9 @@ def converge(request: Request) -> Outcome:
     except InvalidValueError as error:
         raise DeclarationError(f"secrets{error.key}: {error.message}") from None
     specs = parse_boxes(request.boxes, instance=setting.instance, manifests=setting.manifests, secrets=secrets)
-    if not specs and not request.prune:
+    if specs and request.absent:
+        raise DeclarationError("boxes: no box can be declared of an instance that shall not be there")
+    if not specs and not (request.prune or request.absent):
         return Outcome()
     staying = any(spec.state != "absent" for spec in specs)
     missing = [item for item in _files.shared_directories(setting.state_dir) if _state.directory_differs(item)]
@@ -166,7 +175,9 @@ class _Run:
         self._specs = specs
         staying = any(spec.state != "absent" for spec in specs)
         digester = _state.digester(request.setting.state_dir, create=staying and not request.check)
-        self._gather = Gatherer(request.setting, specs, request.engine, secrets, digester, predict=request.check)
+        self._gather = Gatherer(
+            request.setting, specs, request.engine, secrets, digester, predict=request.check, coming=request.coming
+        )
         self._boxes: dict[str, Box] = {}
         self.outcome = Outcome(shared=shared)
 
@@ -174,9 +185,12 @@ class _Run:
         """Fill the outcome with plans; no side effects."""
         for spec in self._specs:
             self.outcome.boxes.append(self._plan_one(spec))
-        if self._request.prune:
+        if self._request.prune or self._request.absent:
             self._plan_prune()
-        self._plan_shared()
+        if self._request.absent:
+            self._plan_rest()
+        else:
+            self._plan_shared()
         self.outcome.warnings += self._gather.warnings
         self.outcome.warnings += [text for box in self.outcome.boxes if box.plan for text in box.plan.warnings]
 
@@ -190,7 +204,9 @@ class _Run:
                 box = self._gather.resolve(spec)
                 self._boxes[spec.name] = box
                 result.uid, result.workspace = box.uid, box.workspace
-                situation = self._gather.situation(box, recreate_busy=self._request.recreate_busy)
+                situation = self._gather.situation(
+                    box, recreate_busy=self._request.recreate_busy, upgrade=self._request.upgrade
+                )
                 result.plan = _plan.plan_box(box, situation)
         except (AgentboxError, OSError) as error:
             result.error = str(error)
@@ -213,7 +229,7 @@ class _Run:
 
     def _plan_prune(self) -> None:
         declared = {spec.name for spec in self._specs}
-        for name in self._gather.own_boxes() - declared:
+        for name in sorted(self._gather.own_boxes() - declared):
             container = _naming.container_name(self._request.setting.instance, name)
             result = BoxResult(name, container, "absent")
             try:
@@ -237,16 +253,61 @@ class _Run:
                 caches = self._gather.cache_volumes()
                 self.outcome.shared += [Action(_plan.REMOVE_VOLUME, volume, volume) for volume in caches]
 
+    def _plan_rest(self) -> None:
+        """All that an instance has besides its boxes; what somebody else's box uses stays."""
+        gather, setting = self._gather, self._request.setting
+        own, foreign = gather.parted_containers()
+        names = [box.container for box in self.outcome.boxes]
+        known = {f"{name}{suffix}" for name in names for suffix in ("", ASIDE, PREPARE)}
+        gone = {action.detail for box in self.outcome.boxes if box.plan for action in box.plan.actions}
+        volumes = gather.volumes_without(foreign)
+        staying = volumes if self._request.engine else _volumes.noted(setting.state_dir)
+        paths = self._paths(keep_notes=bool(staying) and not self._request.remove_volumes)
+        going = volumes if self._request.remove_volumes else []
+        self.outcome.shared += [
+            *(Action(_plan.REMOVE, name) for name in own if name not in known),
+            *(Action(_plan.REMOVE_NETWORK, name) for name in gather.networks_without(foreign)),
+            *(Action(_plan.REMOVE_VOLUME, name, name) for name in going if name not in gone),
+            *(Action(_plan.REMOVE_PATH, path, path) for path in paths),
+        ]
+        self.outcome.warnings += [
+            f"container {name} is another user's and stays, with what it uses" for name in foreign
+        ]
+        if staying and self._request.remove_volumes and not self._request.engine:
+            self.outcome.warnings.append(f"no engine is installed to remove the volumes {', '.join(staying)}")
+
+    def _paths(self, *, keep_notes: bool) -> list[str]:
+        """What goes of the state directory: all of it, or all but what is noted of volumes that stay."""
+        state_dir = self._request.setting.state_dir
+        if keep_notes:
+            kept = (_naming.lock_path(state_dir), _volumes.notes(state_dir))
+            return [path for path in _state.entries(state_dir) if path not in kept]
+        return [state_dir] if os.path.lexists(state_dir) else []
+
     def apply(self) -> None:
-        setting = self._request.setting
-        applier = Applier(self._request.engine, setting.state_dir, setting.instance, self._request.report)
-        last = [action for action in self.outcome.shared if action.kind in (_plan.REMOVE_NETWORK, _plan.REMOVE_VOLUME)]
+        request, setting = self._request, self._request.setting
+        applier = Applier(request.engine, setting.state_dir, setting.instance, request.report, request.health_wait)
+        last = [action for action in self.outcome.shared if action.kind in _LAST]
         if not self._apply_shared(applier, [action for action in self.outcome.shared if action not in last]):
             return
-        with ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(lambda result: self._apply_one(applier, result), self.outcome.boxes))
+        if request.upgrade:
+            self._apply_in_turn(applier)
+        else:
+            with ThreadPoolExecutor(_THREADS) as pool:
+                list(pool.map(lambda result: self._apply_one(applier, result), self.outcome.boxes))
         if last and not self.outcome.failures:
             self._apply_shared(applier, last)
+
+    def _apply_in_turn(self, applier: Applier) -> None:
+        """One box after the other; those after the first that fails are left as they are."""
+        failed = ""
+        for result in self.outcome.boxes:
+            if not failed:
+                self._apply_one(applier, result)
+                failed = result.name if result.error else ""
+            elif result.plan and result.plan.actions:
+                result.plan = result.plan.untouched()
+                self.outcome.warnings.append(f"box {result.name} was left as it is, because box {failed} failed")
 
     def _apply_shared(self, applier: Applier, actions: Iterable[Action]) -> bool:
         """Whether all ``actions`` succeeded."""

@@ -56,6 +56,7 @@ def compare(
         for field in _FIELDS
         if field.read(wanted) != field.read(live)
     ]
+    found += _schema(payload, live)
     found += _environment(payload, live, image_environment)
     found += _networks(payload, live)
     found += _image(payload, live)
@@ -250,6 +251,18 @@ def _networks(payload: Mapping[str, Any], live: Mapping[str, Any]) -> list[Drift
     joined = sorted((live.get("NetworkSettings") or {}).get("Networks") or {})
     same_mode = live["HostConfig"].get("NetworkMode") == payload["HostConfig"]["NetworkMode"]
     return [Drift("network", wanted, joined)] if same_mode and joined != wanted else []
+
+
+def schema(labels: Mapping[str, str] | None) -> int:
+    """Which schema the labels of a container follow; 0 for one from before schemas had numbers."""
+    text = str((labels or {}).get(_naming.LABEL_SCHEMA, ""))
+    return int(text) if text.isdecimal() else 0
+
+
+def _schema(payload: Mapping[str, Any], live: Mapping[str, Any]) -> list[Drift]:
+    """Another version of Agentbox made it."""
+    now, then = schema(payload["Labels"]), schema(live["Config"].get("Labels"))
+    return [] if now == then else [Drift("schema", now, then)]
 
 
 def _image(payload: Mapping[str, Any], live: Mapping[str, Any]) -> list[Drift]:

@@ -52,7 +52,10 @@ def image_facts(reference: str, raw: Mapping[str, Any]) -> ImageFacts:
 
 
 class Gatherer:
-    """Facts of one run. ``predict`` is check mode; without an engine everything on it counts as absent."""
+    """Facts of one run. ``predict`` is check mode; without an engine everything on it counts as absent.
+
+    ``coming`` is an image that check mode takes for built.
+    """
 
     def __init__(
         self,
@@ -63,6 +66,7 @@ class Gatherer:
         digester: Digester,
         *,
         predict: bool,
+        coming: ImageFacts | None = None,
     ) -> None:
         self._setting = setting
         self._specs = specs
@@ -70,6 +74,7 @@ class Gatherer:
         self._secrets = secrets
         self._digester = digester
         self._predict = predict
+        self._coming = coming if predict else None
         self._images: dict[str, dict[str, Any] | None] = {}
         self.warnings: list[str] = []
         if setting.engine.podman:
@@ -135,6 +140,35 @@ class Gatherer:
     def _own_volumes(self) -> list[str]:
         """Those that the instance made: ``a-b`` of box ``c`` and ``a`` of box ``b-c`` have one name for their HOME."""
         return sorted(item.name for item in self._volumes.values() if item.instance == self._setting.instance)
+
+    def parted_containers(self) -> tuple[list[str], list[str]]:
+        """All containers of the instance by name: those that this run may remove, and those of another user's state.
+
+        One without a state directory, such as an image's that is being tried, belongs to everybody.
+        """
+        wanted = ("true", self._setting.instance)
+        own: list[str] = []
+        foreign: list[str] = []
+        for name, item in sorted(self._containers.items()):
+            labels = item.get("Labels") or {}
+            if (labels.get(_naming.LABEL_MANAGED), labels.get(_naming.LABEL_INSTANCE)) == wanted:
+                is_own = labels.get(_naming.LABEL_STATE_DIR, self._setting.state_dir) == self._setting.state_dir
+                (own if is_own else foreign).append(name)
+        return own, foreign
+
+    def networks_without(self, containers: Iterable[str]) -> list[str]:
+        """Networks of the instance that none of ``containers`` is in."""
+        used = {
+            network
+            for name in containers
+            for network in (self._containers[name].get("NetworkSettings") or {}).get("Networks") or {}
+        }
+        return sorted(name for name in self._networks if self.owns_network(name) and name not in used)
+
+    def volumes_without(self, containers: Iterable[str]) -> list[str]:
+        """Volumes of the instance that none of ``containers`` has."""
+        used = {mount.get("Name") for name in containers for mount in self._containers[name].get("Mounts") or []}
+        return [name for name in self._own_volumes() if name not in used]
 
     def has_network(self, name: str) -> bool:
         return name in self._networks
@@ -207,13 +241,12 @@ class Gatherer:
                 "Remove its boxes and the network, then run again",
             )
 
-    def situation(self, box: Box, *, recreate_busy: bool) -> Situation:
+    def situation(self, box: Box, *, recreate_busy: bool, upgrade: bool) -> Situation:
         """Everything that exists for ``box``."""
         live, swap = self.live(box.spec.name)
         key = f"{box.spec.path}.name"  # checked before anything is asked of the container
         _plan.check_owner(key, live, self._setting.instance, box.spec.name, self._setting.state_dir)
-        image = self._image(box.spec.image)
-        facts = image_facts(box.spec.image, image) if image else None
+        facts = self._image_facts(box.spec.image)
         self._warn_of_leftover(box, swap)
         secrets = self._secrets.get(box.spec.name, {})
         bound = _files.bound_files(box, facts.context if facts else "", secrets, self._digester)
@@ -239,8 +272,10 @@ class Gatherer:
             ),
             port_problem=self._port_problem(box, live),
             predict=self._predict,
+            upgrade=upgrade,
         )
-        return self._with_viewers(box, situation) if box.spec.recreate == "drift" and not recreate_busy else situation
+        sparing = box.spec.recreate == "drift" or (upgrade and box.spec.recreate == "never")
+        return self._with_viewers(box, situation) if sparing and not recreate_busy else situation
 
     def _warn_of_leftover(self, box: Box, swap: Swap | None) -> None:
         leftover = f"{box.container}{ASIDE}"
@@ -252,6 +287,12 @@ class Gatherer:
 
     def _short_digest(self, content: bytes) -> str:
         return self._digester.of_bytes(content)[:_DIGEST_SHOWN]
+
+    def _image_facts(self, reference: str) -> ImageFacts | None:
+        if self._coming and self._coming.reference == reference:
+            return self._coming
+        image = self._image(reference)
+        return image_facts(reference, image) if image else None
 
     def _image(self, reference: str) -> dict[str, Any] | None:
         if reference not in self._images:

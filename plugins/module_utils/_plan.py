@@ -14,6 +14,7 @@ from ._box import Box, ImageFacts
 from ._drift import Drift
 from ._errors import AgentboxError, DeclarationError
 from ._payload import create_payload, volumes
+from ._spec import SCHEMA
 from ._state import Directory, File
 from ._swap import Swap
 from ._values import human_size
@@ -40,6 +41,10 @@ REMOVE = "remove"
 
 class ForeignBoxError(AgentboxError):
     """A container of the box's name belongs to somebody else."""
+
+
+class NewerBoxError(AgentboxError):
+    """A newer version of Agentbox made the box, in ways that this one does not know."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ class Situation:
     volumes: Mapping[str, Volume] = field(default_factory=dict)  # that exist, by name
     unprepared: tuple[str, ...] = ()  # volumes whose root has to be given to the box uid
     port_problem: str | None = None
+    upgrade: bool = False  # an upgrade was asked for, see may_recreate()
     attached: bool = False  # somebody looks at its terminal
     predict: bool = False  # check mode: an image may yet come
 
@@ -92,11 +98,18 @@ class BoxPlan:
     name: str
     container: str
     actions: tuple[Action, ...]
-    drift: tuple[Drift, ...] = ()
+    drift: tuple[Drift, ...] = ()  # stays
+    repaired: tuple[Drift, ...] = ()  # goes with a recreation
     payload: Mapping[str, Any] = field(default_factory=dict)
     before: Mapping[str, Any] = field(default_factory=dict)
     after: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    def untouched(self) -> BoxPlan:
+        """The plan of leaving everything as it is."""
+        return replace(
+            self, actions=(), drift=self.drift + self.repaired, repaired=(), before={}, after={}, warnings=()
+        )
 
 
 def status(live: Mapping[str, Any] | None) -> str:
@@ -151,10 +164,20 @@ def _check_workspace(box: Box, live: Mapping[str, Any] | None) -> None:
         )
 
 
+def _check_schema(box: Box, live: Mapping[str, Any] | None) -> None:
+    found = _drift.schema(live["Config"].get("Labels")) if live else 0
+    if found > SCHEMA:
+        raise NewerBoxError(
+            f"box {box.spec.name} was made by a newer Agentbox (schema {found}, this one knows up to {SCHEMA})",
+            "Use that version, or remove the box first; its volumes stay",
+        )
+
+
 def plan_box(box: Box, situation: Situation) -> BoxPlan:
     """Plan for a box that shall exist, started or stopped."""
     live = situation.live
     check_owner(f"{box.spec.path}.name", live, box.setting.instance, box.spec.name, box.setting.state_dir)
+    _check_schema(box, live)
     _check_workspace(box, live)
     if status(live) == "removing":
         raise AgentboxError(f"container {box.container} is being removed", "Try again in a moment")
@@ -180,6 +203,7 @@ def plan_box(box: Box, situation: Situation) -> BoxPlan:
         container=box.container,
         actions=tuple(actions),
         drift=() if recreate else tuple(drift),
+        repaired=tuple(drift) if recreate else (),
         payload=payload,
         before=before,
         after=after,
@@ -191,15 +215,19 @@ def find_drift(box: Box, situation: Situation, payload: Mapping[str, Any]) -> li
     """Differences of the live container that only a new one can put right."""
     if situation.live is None:
         return []
-    recorded = {"declared": box.spec.canonical(), "live": situation.record.get("spec") or {}}
+    same_schema = situation.record.get("schema") == SCHEMA
+    recorded = {
+        "declared": box.spec.canonical(),
+        "live": situation.record.get("spec") or {} if same_schema else {},
+    }
     return _drift.compare(payload, situation.live, situation.image_environment, recorded)
 
 
 def may_recreate(box: Box, situation: Situation) -> bool:
-    """Whether the declaration allows to make a differing box anew now."""
-    if box.spec.recreate == "drift":
-        return not situation.attached
-    return box.spec.recreate == "always"
+    """Whether the declaration, or an upgrade, allows to make a differing box anew now."""
+    if box.spec.recreate == "always":
+        return True
+    return (situation.upgrade or box.spec.recreate == "drift") and not situation.attached
 
 
 def _check_creatable(box: Box, situation: Situation) -> None:
@@ -323,7 +351,7 @@ def _summary(box: Box) -> dict[str, Any]:
 def _warnings(box: Box, situation: Situation, drift: Iterable[Drift]) -> Iterator[str]:
     found = ", ".join(item.path for item in drift)
     if found:
-        reason = " while somebody is attached" if situation.attached and box.spec.recreate == "drift" else ""
+        reason = " while somebody is attached" if situation.attached else ""
         kept = f"it is kept{reason} (recreate: {box.spec.recreate})"
         yield f"box {box.spec.name} differs from its declaration in {found}; {kept}"
     live = situation.live

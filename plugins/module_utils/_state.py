@@ -171,6 +171,12 @@ def json_file(path: str, value: Mapping[str, Any], mode: int) -> File:
     return File(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode(), mode)
 
 
+def entries(path: str) -> list[str]:
+    """Paths of what lies in a directory, sorted; none where there is no directory."""
+    with _explained(path, "read"):
+        return sorted(str(entry) for entry in Path(path).iterdir()) if Path(path).is_dir() else []
+
+
 def remove_tree(path: str) -> None:
     """Remove a directory or file with all below it; links are removed and not followed."""
     found = _lstat(path)
@@ -229,10 +235,8 @@ def locked(state_dir: str, purpose: str, timeout: float) -> Iterator[None]:
     The kernel frees the lock with its holder, however that ends.
     """
     path = lock_path(state_dir)
-    with _explained(path, "open the lock"):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    descriptor = _acquire(path, timeout)
     try:
-        _wait_for_lock(descriptor, path, timeout)
         holder = {"pid": os.getpid(), "purpose": purpose, "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(holder).encode(), 0)
@@ -241,8 +245,24 @@ def locked(state_dir: str, purpose: str, timeout: float) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _wait_for_lock(descriptor: int, path: str, timeout: float) -> None:
+def _acquire(path: str, timeout: float) -> int:
+    """Descriptor of the locked file. A run that removed the state directory took the file with it: then anew."""
     deadline = time.monotonic() + timeout
+    while True:
+        with _explained(path, "open the lock"):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            _wait_for_lock(descriptor, path, deadline, timeout)
+            found = _lstat(path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if found and found.st_ino == os.fstat(descriptor).st_ino:
+            return descriptor
+        os.close(descriptor)
+
+
+def _wait_for_lock(descriptor: int, path: str, deadline: float, timeout: float) -> None:
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -24,7 +24,7 @@ from ._state import File, json_file, read_file, remove_file, write_file
 
 ASIDE = ".old"  # no box name holds a dot, so no box can ever want this name
 STABLE_SECONDS = 3.0  # a container without a health check has to run that long
-HEALTH_SECONDS = 40.0  # how long the first verdict of a health check is awaited
+HEALTH_SECONDS = 180.0  # how long a new container may take until it is healthy, unless told otherwise
 CHECK_SECONDS = 5.0
 _CHECK_BYTES = 64 << 10
 _SHOWN = 1000  # characters of a container's output
@@ -113,11 +113,12 @@ def recreate(
     *,
     files: tuple[File, ...],
     create: Callable[[], str],
-    start: bool,
+    wait: float | None,
     report: Report,
 ) -> None:
     """Replace ``live`` by what ``create`` makes (it returns the new id); ``files`` go with the new container.
 
+    The new container is started and has to be healthy within ``wait`` seconds; with None it stays stopped.
     ``container`` is its name; ``live`` may have been read while it was set aside under another, and stopped. Files
     hold no secret: the journal keeps what they held before.
     """
@@ -126,7 +127,7 @@ def recreate(
     swap = Swap(container, live["Id"], bool(now["State"].get("Running")), previous)
     _write(paths, swap)
     try:
-        _replace(engine, swap, files, create, start=start, report=report)
+        _replace(engine, swap, files, create, wait=wait, report=report)
     except AgentboxError as error:
         report(f"{container}: putting the old container back")
         take_back(engine, paths, swap)
@@ -137,7 +138,13 @@ def recreate(
 
 
 def _replace(
-    engine: Engine, swap: Swap, files: tuple[File, ...], create: Callable[[], str], *, start: bool, report: Report
+    engine: Engine,
+    swap: Swap,
+    files: tuple[File, ...],
+    create: Callable[[], str],
+    *,
+    wait: float | None,
+    report: Report,
 ) -> None:
     report(f"{swap.container}: setting the old container aside; what runs in its panes ends")
     with engine.doing(f"set container {swap.container} aside"):
@@ -146,15 +153,15 @@ def _replace(
     for file in files:
         write_file(file)
     new = create()
-    if start:
+    if wait is not None:
         with engine.doing(f"start container {swap.container}"):
             engine.client.start(new)
         report(f"{swap.container}: waiting until the new container works")
-        wait_until_works(engine, new, swap.container)
+        wait_until_works(engine, new, swap.container, wait)
 
 
-def wait_until_works(engine: Engine, container: str, name: str) -> None:
-    """Wait until a started container passes its health check, or runs on although the check says nothing in time.
+def wait_until_works(engine: Engine, container: str, name: str, wait: float) -> None:
+    """Wait until a started container passes its health check; ``EngineError`` says why it does not in ``wait`` seconds.
 
     The check is run here too: the engine lets a whole interval pass before it does.
     """
@@ -168,10 +175,12 @@ def wait_until_works(engine: Engine, container: str, name: str) -> None:
         if health == "unhealthy":
             raise EngineError(f"container {name} is unhealthy{last_lines(engine, container)}")
         seconds = time.monotonic() - begin
-        if seconds >= HEALTH_SECONDS or (health == "none" and seconds >= STABLE_SECONDS):
+        if health == "healthy" or (health == "none" and seconds >= STABLE_SECONDS):
             return
-        if health == "healthy" or (health == "starting" and _passes_check(engine, found)):
+        if health == "starting" and _passes_check(engine, found):
             return
+        if seconds >= wait:
+            raise EngineError(f"container {name} is not healthy after {wait:.0f} s{last_lines(engine, container)}")
         time.sleep(_POLL)
 
 

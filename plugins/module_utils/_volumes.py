@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _naming
-from ._state import Directory, File, ensure_directory, read_file, remove_tree, write_file
+from ._state import Directory, File, ensure_directory, entries, read_file, remove_tree, write_file
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def _is_prepared(state_dir: str, volume: Volume) -> bool:
 
 
 def mark_prepared(state_dir: str, volumes: Iterable[Volume]) -> None:
-    ensure_directory(Directory(f"{state_dir}/volumes", 0o700))
+    ensure_directory(Directory(notes(state_dir), 0o700))
     for volume in volumes:
         write_file(File(_marker(state_dir, volume.name), volume.mark.encode(), 0o600))
 
@@ -59,5 +59,15 @@ def forget(state_dir: str, name: str) -> None:
     remove_tree(_marker(state_dir, name))
 
 
+def notes(state_dir: str) -> str:
+    """Directory of what is noted of volumes."""
+    return f"{state_dir}/volumes"
+
+
+def noted(state_dir: str) -> list[str]:
+    """Names of the volumes that something is noted of, sorted."""
+    return [path.rpartition("/")[2] for path in entries(notes(state_dir))]
+
+
 def _marker(state_dir: str, name: str) -> str:
-    return f"{state_dir}/volumes/{name}"
+    return f"{notes(state_dir)}/{name}"

@@ -22,12 +22,22 @@ attributes:
   check_mode:
     support: full
     details:
-      - Where an image that a box needs is missing, check mode takes it that an earlier task would have built it.
+      - Where an image that a box needs is missing, check mode takes it that an earlier task would have built it. See
+        also O(coming_image).
   diff_mode:
     support: full
   idempotent:
     support: full
 options:
+  state:
+    description:
+      - V(present) makes the boxes what O(boxes) says.
+      - V(absent) leaves nothing of the instance, declared or not. Boxes, networks, state and what killed runs left go.
+        Volumes stay unless O(remove_volumes), with what is noted of them in the state directory. Workspaces always stay
+        as they are.
+    type: str
+    choices: [present, absent]
+    default: present
   instance:
     description: Name of the instance, from which the names of containers, volumes and networks derive.
     type: str
@@ -226,10 +236,26 @@ options:
     description: Remove HOME volumes of absent boxes too, and with the last box the caches.
     type: bool
     default: false
-  recreate_busy:
-    description: With V(recreate=drift), make a differing box anew even while somebody is attached to it.
+  upgrade:
+    description:
+      - Make boxes that differ from their declarations anew, such as after a new image or by a new version of Agentbox,
+        also those with V(recreate=never). A box that somebody is attached to is spared as with V(recreate=drift).
+      - Boxes are worked on one after the other. After the first that fails, the others are left as they are.
     type: bool
     default: false
+  recreate_busy:
+    description: With V(recreate=drift) or O(upgrade), make a differing box anew even while somebody is attached to it.
+    type: bool
+    default: false
+  health_wait:
+    description: Seconds in which a box that was made anew has to be healthy. Else its old container comes back.
+    type: int
+    default: 180
+  coming_image:
+    description:
+      - RV(agentbox.fleet.image#module:image) of a task before this one. Where that only predicted a new image, check
+        mode takes it for built, and so tells which boxes would differ from it.
+    type: dict
   lock_timeout:
     description: Seconds to wait for another run on the same instance.
     type: int
@@ -266,6 +292,18 @@ EXAMPLES = r"""
     manifests: "{{ lookup('agentbox.fleet.manifests') }}"
     files: "{{ box_files }}"
     prune: true
+
+- name: Move all boxes to the image that was just built, one by one
+  agentbox.fleet.box:
+    boxes: "{{ agentbox_boxes }}"
+    manifests: "{{ lookup('agentbox.fleet.manifests') }}"
+    files: "{{ box_files }}"
+    upgrade: true
+
+- name: Remove everything of an instance, HOMEs and caches too
+  agentbox.fleet.box:
+    state: absent
+    remove_volumes: true
 
 - name: Remove a box with its HOME
   agentbox.fleet.box:
@@ -374,12 +412,13 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.agentbox.fleet.plugins.module_utils import _boxes, _engine, _gather, _host, _naming, _proxy
-from ansible_collections.agentbox.fleet.plugins.module_utils._box import Setting
+from ansible_collections.agentbox.fleet.plugins.module_utils._box import ImageFacts, Setting
 from ansible_collections.agentbox.fleet.plugins.module_utils._engine import ENGINE_OPTIONS, Engine
 from ansible_collections.agentbox.fleet.plugins.module_utils._errors import AgentboxError
 from ansible_collections.agentbox.fleet.plugins.module_utils._progress import file_reporter
 
 ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "instance": {"type": "str", "default": _naming.DEFAULT_INSTANCE},
     "boxes": {"type": "raw", "default": []},
     "secrets": {"type": "dict", "default": {}, "no_log": True},
@@ -393,7 +432,10 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     "proxy": {"type": "dict", "no_log": True},
     "prune": {"type": "bool", "default": False},
     "remove_volumes": {"type": "bool", "default": False},
+    "upgrade": {"type": "bool", "default": False},
     "recreate_busy": {"type": "bool", "default": False},
+    "health_wait": {"type": "int", "default": 180},
+    "coming_image": {"type": "dict"},
     "lock_timeout": {"type": "int", "default": 120},
     "progress": {"type": "path"},
     **ENGINE_OPTIONS,
@@ -436,15 +478,26 @@ def run(module: AnsibleModule) -> _boxes.Outcome:
             engine=engine,
             report=file_reporter(params["progress"]),
             check=module.check_mode,
+            coming=coming_image(params["coming_image"]),
+            absent=params["state"] == "absent",
             prune=params["prune"],
+            upgrade=params["upgrade"],
             remove_volumes=params["remove_volumes"],
             recreate_busy=params["recreate_busy"],
+            health_wait=float(params["health_wait"]),
             lock_timeout=float(params["lock_timeout"]),
         )
         return _boxes.converge(request)
     finally:
         if engine:
             engine.close()
+
+
+def coming_image(image: dict[str, Any] | None) -> ImageFacts | None:
+    """An image that is yet to be built, from what module ``image`` returned; None for one that is there."""
+    if not image or image.get("id"):
+        return None
+    return ImageFacts(str(image["name"]), "", str(image["context"]), dict(image["agents"]))
 
 
 def setting(params: dict[str, Any], engine: Engine | None) -> Setting:

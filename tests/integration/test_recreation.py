@@ -125,7 +125,7 @@ def _recreate_and_die(site: Site, live: dict[str, Any], moment: str) -> None:
 
     record = _state.json_file(site.paths("one").record, {"spec": {}}, 0o600)
     name = site.container("one")
-    _swap.recreate(engine, site.paths("one"), name, live, files=(record,), create=create, start=True, report=report)
+    _swap.recreate(engine, site.paths("one"), name, live, files=(record,), create=create, wait=60.0, report=report)
 
 
 @pytest.mark.parametrize(

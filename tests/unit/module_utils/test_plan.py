@@ -11,7 +11,8 @@ import pytest
 from agentbox._shared import _plan
 from agentbox._shared._drift import without_password
 from agentbox._shared._errors import AgentboxError, DeclarationError
-from agentbox._shared._plan import BoxPlan, ForeignBoxError, Situation, plan_absent, plan_box
+from agentbox._shared._plan import BoxPlan, ForeignBoxError, NewerBoxError, Situation, plan_absent, plan_box
+from agentbox._shared._spec import SCHEMA
 from agentbox._shared._state import File
 from agentbox._shared._swap import Swap
 from agentbox._shared._volumes import Volume
@@ -148,9 +149,51 @@ def test_profiles_are_compared_as_what_they_say() -> None:
     assert plan_box(box(seccomp="strict"), situation(live)).drift == ()
 
 
+def labelled(**changed: str | None) -> dict[str, Any]:
+    """A box's container with other labels; None takes one away."""
+    live = inspected(box())
+    labels = {**live["Config"]["Labels"], **{name.replace("_", ".", 1): value for name, value in changed.items()}}
+    live["Config"]["Labels"] = {name: value for name, value in labels.items() if value is not None}
+    return live
+
+
+@pytest.mark.parametrize(("label", "shown"), [("0", 0), (None, 0), ("older", 0)])
+def test_a_box_of_an_older_version_is_recognised_and_moved_by_an_upgrade(label: str | None, shown: int) -> None:
+    record = {"schema": shown, "spec": {"memory": "in another unit"}}
+    live = labelled(agentbox_schema=label)
+    kept = plan_box(box(), situation(live, record=record))
+    assert [(drift.path, drift.declared, drift.live) for drift in kept.drift] == [("schema", SCHEMA, shown)]
+    assert kinds(kept) == []
+    moved = plan_box(box(), situation(live, record=record, upgrade=True))
+    assert (kinds(moved), moved.drift, moved.before["schema"]) == (["recreate"], (), shown)
+
+
+def test_a_box_of_a_newer_version_is_refused() -> None:
+    live = labelled(agentbox_schema=str(SCHEMA + 1))
+    for recreate in ("never", "always"):
+        with pytest.raises(NewerBoxError, match=rf"box web was made by a newer Agentbox \(schema {SCHEMA + 1}, "):
+            plan_box(box(recreate=recreate), situation(live, upgrade=True))
+
+
+def test_an_upgrade_spares_who_is_attached_and_what_is_another_box() -> None:
+    live = labelled(agentbox_context="sha256:older")
+    spared = plan_box(box(), situation(live, upgrade=True, attached=True))
+    assert ([drift.path for drift in spared.drift], kinds(spared)) == (["image"], [])
+    assert "while somebody is attached" in spared.warnings[0]
+    with pytest.raises(ForeignBoxError, match="works in /srv/other"):
+        plan_box(box(), situation(labelled(agentbox_workspace="/srv/other"), upgrade=True))
+
+
+def test_what_an_upgrade_did_not_come_to_is_drift() -> None:
+    moved = plan_box(box(), situation(labelled(agentbox_context="sha256:older"), upgrade=True))
+    assert kinds(moved) == ["recreate"]
+    left = moved.untouched()
+    assert (kinds(left), [drift.path for drift in left.drift], left.before, left.after) == ([], ["image"], {}, {})
+
+
 def test_a_changed_declaration_names_its_keys() -> None:
     live = inspected(box())
-    record = {"spec": spec().canonical()}
+    record = {"schema": SCHEMA, "spec": spec().canonical()}
     changed = plan_box(box(permission_mode="plan", memory="6g"), situation(live, record=record, bound=(BOUND,)))
     assert [(drift.path, drift.declared) for drift in changed.drift if not drift.path.startswith("hardening")] == [
         ("memory", "6g"),

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,6 +23,7 @@ from agentbox._shared._state import (
     digester,
     directory_differs,
     ensure_directory,
+    entries,
     file_differs,
     json_file,
     locked,
@@ -263,6 +265,29 @@ def test_a_killed_holder_frees_the_lock(tmp_path: Path, holder: multiprocessing.
     holder.join()
     with locked(str(tmp_path), "mine", 5):
         assert mode(tmp_path / "lock") == 0o600
+
+
+def test_a_lock_that_went_with_its_holder_is_taken_anew(tmp_path: Path, holder: multiprocessing.Process) -> None:
+    """Who removes the state directory removes the lock while others wait for it; they must not share the new one."""
+
+    def remove() -> None:
+        (tmp_path / "lock").unlink()
+        holder.kill()
+
+    timer = threading.Timer(0.5, remove)
+    timer.start()
+    with locked(str(tmp_path), "mine", 10):
+        assert (tmp_path / "lock").exists()
+        with pytest.raises(LockedError), locked(str(tmp_path), "another's", 0):
+            pytest.fail("two runs at once")
+    timer.join()
+
+
+def test_entries_of_a_directory(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / name).mkdir()
+    assert entries(str(tmp_path)) == [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert entries(str(tmp_path / "none")) == []
 
 
 def test_the_kernels_form_of_a_list() -> None:
