@@ -14,6 +14,7 @@ from ._errors import DeclarationError
 from ._host import Identity, Person, WorkspaceFacts
 from ._naming import BoxPaths
 from ._spec import BoxSpec, most_memory, target_problems
+from ._values import HOST_TIMEZONE
 
 RELAY_SOCKET = "observer.sock"
 RUNTIME_FILES = {"entry.sh": 0o755, "attach.sh": 0o755, "tmux.conf": 0o644}  # names and modes at /agentbox
@@ -54,6 +55,7 @@ class Setting:
     files: Mapping[str, str]  # artefacts of templates/box by name
     proxy: Mapping[str, str]  # environment variables, see _proxy.environment()
     identity: Identity
+    timezone: str  # of the host
     protected: tuple[str, ...]
 
 
@@ -88,6 +90,11 @@ class Box:
         """Name of the engine's network, or ``none``."""
         name = self.spec.network
         return _naming.network_name(self.setting.instance) if name == "bridge" else name
+
+    @property
+    def timezone(self) -> str:
+        declared = self.spec.timezone
+        return self.setting.timezone if declared == HOST_TIMEZONE else declared
 
     @property
     def agents(self) -> dict[str, Mapping[str, Any]]:

@@ -70,6 +70,15 @@ def person(home: str | None, environ: Mapping[str, str] = os.environ) -> Person:
     return Person(home, uid or FALLBACK_UID, euid)
 
 
+def timezone(root: Path = Path("/")) -> str:
+    """Name of the host's time zone as /etc/localtime or /etc/timezone says, ``Etc/UTC`` where neither does."""
+    _, found, name = os.path.realpath(root / "etc/localtime").partition("/zoneinfo/")
+    if not found:
+        with suppress(OSError, UnicodeDecodeError):
+            name = (root / "etc/timezone").read_text(encoding="ascii").strip()
+    return name or "Etc/UTC"
+
+
 def workspace_facts(path: str) -> WorkspaceFacts:
     """Facts of ``path``, whether it exists or not."""
     real = os.path.realpath(path)

@@ -103,6 +103,20 @@ OPTIONS: tuple[Option, ...] = (
         "existing network.",
     ),
     Option("env", "dict", {}, values.environment, "Environment of the box; values are strings and not secret."),
+    Option(
+        "timezone",
+        "str",
+        "host",
+        values.timezone,
+        "Time zone of the box, for example V(Europe/Berlin); V(host) is that of its host.",
+    ),
+    Option(
+        "locale",
+        "str",
+        "C.UTF-8",
+        values.locale,
+        "Locale of the box, for example V(de_DE.UTF-8); its image must hold it (C(image_locales) of role C(image)).",
+    ),
     Option("secrets", "list", [], values.variable_names, "Names of the secrets that O(secrets) holds for this box."),
     Option(
         "mounts",

@@ -44,7 +44,8 @@ def environment(box: Box) -> dict[str, str]:
     """Environment at creation: everybody who may inspect the container reads it, so it holds no secret of a box."""
     result = {
         "HOME": _naming.BOX_HOME,
-        "LANG": "C.UTF-8",
+        "LANG": box.spec.locale,
+        "TZ": box.timezone,
         # Trust exactly the mounted workspace, whoever owns it on the host.
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "safe.directory",

@@ -87,6 +87,8 @@ class BoxSpec:
     publish: Publish | None
     network: str
     env: Mapping[str, str]
+    timezone: str  # a name of the time zone database, or HOST_TIMEZONE
+    locale: str
     secrets: tuple[str, ...]
     mounts: tuple[Mount, ...]
     volumes: tuple[Mount, ...]

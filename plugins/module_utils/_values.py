@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import posixpath
 import re
+import zoneinfo
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,9 @@ Parser = Callable[[Any], Any]
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+HOST_TIMEZONE = "host"
+_TIMEZONE = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
+_LOCALE = re.compile(r"(C|[a-z]{2,3}_[A-Z]{2})\.UTF-8(@[a-z]+)?")
 _ENGINE_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _MAX_PORT = 65535
 _MAX_UID = (1 << 31) - 2
@@ -203,6 +207,32 @@ def mode(value: object) -> str:
     """A permission mode; which ones exist is a matter of the lead's manifest."""
     if not isinstance(value, str) or not value:
         raise InvalidValueError(f"must be the name of a mode, not {described(value)}")
+    return value
+
+
+def timezone(value: object) -> str:
+    """A time zone by its name in the database, or ``host``. Without a database only the form is checked."""
+    if not isinstance(value, str) or not _TIMEZONE.fullmatch(value):
+        raise InvalidValueError(
+            f"must be a time zone such as Europe/Berlin, or {HOST_TIMEZONE}, not {described(value)}"
+        )
+    if value != HOST_TIMEZONE and not _is_zone(value) and _is_zone("UTC"):
+        raise InvalidValueError(f"there is no time zone '{value}'")
+    return value
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
+def locale(value: object) -> str:
+    """A locale whose encoding is UTF-8, which tmux and the agents' screens need."""
+    if not isinstance(value, str) or not _LOCALE.fullmatch(value):
+        raise InvalidValueError(f"must be a UTF-8 locale such as C.UTF-8 or de_DE.UTF-8, not {described(value)}")
     return value
 
 

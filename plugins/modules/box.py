@@ -133,6 +133,15 @@ options:
         description: Environment of the box; values are strings and not secret.
         type: dict
         default: {}
+      timezone:
+        description: Time zone of the box, for example V(Europe/Berlin); V(host) is that of its host.
+        type: str
+        default: host
+      locale:
+        description: >-
+          Locale of the box, for example V(de_DE.UTF-8); its image must hold it (C(image_locales) of role C(image)).
+        type: str
+        default: C.UTF-8
       secrets:
         description: Names of the secrets that O(secrets) holds for this box.
         type: list
@@ -515,6 +524,7 @@ def setting(params: dict[str, Any], engine: Engine | None) -> Setting:
         files=params["files"],
         proxy=_proxy.environment(proxy),
         identity=_host.identity(person.home, git=params["git_identity"], gh=params["gh_login"]),
+        timezone=_host.timezone(),
         protected=tuple(os.path.realpath(directory) for directory in [*own, *params["protected"]]),
     )
 

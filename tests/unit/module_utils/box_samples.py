@@ -39,6 +39,7 @@ MANIFESTS: dict[str, Any] = {
 }
 
 SETTING = Setting(
+    timezone="Europe/Berlin",
     instance="abx",
     state_dir=STATE_DIR,
     person=Person(home="/home/dev", uid=1000, euid=0),

@@ -161,3 +161,15 @@ class TestAcl:
             assert _acl.read(str(place)).supported is False
             with pytest.raises(AgentboxError, match=r"cannot set an access control list .*ramfs: .*not supported"):
                 _acl.grant(str(place), [UID])
+
+
+def test_the_time_zone_of_the_host(tmp_path: Path) -> None:
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    assert _host.timezone(tmp_path) == "Etc/UTC"
+    (etc / "timezone").write_text("Asia/Tokyo\n")
+    (etc / "localtime").write_bytes(b"TZif2, a copy")
+    assert _host.timezone(tmp_path) == "Asia/Tokyo"
+    (etc / "localtime").unlink()
+    (etc / "localtime").symlink_to("/usr/share/zoneinfo/America/Argentina/Ushuaia")
+    assert _host.timezone(tmp_path) == "America/Argentina/Ushuaia"

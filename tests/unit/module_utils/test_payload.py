@@ -269,3 +269,9 @@ def test_the_strict_profile_allows_no_way_out() -> None:
     assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
     assert not without_condition & (FORBIDDEN | {"clone", "clone3", "socket", "personality", "execveat"})
     assert {"execve", "openat", "read", "write", "mmap", "futex"} <= without_condition
+
+
+def test_time_zone_and_locale_are_the_host_s_and_utf_8_unless_declared() -> None:
+    assert {"TZ=Europe/Berlin", "LANG=C.UTF-8"} <= set(payload()["Env"])
+    declared = payload(timezone="Asia/Tokyo", locale="de_DE.UTF-8")
+    assert {"TZ=Asia/Tokyo", "LANG=de_DE.UTF-8"} <= set(declared["Env"])

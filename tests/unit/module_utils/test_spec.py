@@ -215,3 +215,18 @@ def test_the_documentation_is_the_argument_spec(module: str) -> None:
 )
 def test_a_host_keeps_some_of_its_memory(total: int, limit: int) -> None:
     assert most_memory(total) == limit
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "Etc/GMT+3", "host"])
+def test_time_zones(zone: str) -> None:
+    assert parse({"name": "a", "timezone": zone})[0].timezone == zone
+
+
+@pytest.mark.parametrize("zone", ["Europe/Atlantis", "../etc/passwd", "/etc/localtime", "", 3])
+def test_what_is_no_time_zone_is_refused(zone: object) -> None:
+    assert "boxes[0].timezone: " in problems({"name": "a", "timezone": zone})
+
+
+@pytest.mark.parametrize("locale", ["de_DE", "de_DE.ISO-8859-1", "C", "C.UTF-8; x", None])
+def test_a_locale_without_utf_8_is_refused(locale: object) -> None:
+    assert "boxes[0].locale: must be a UTF-8 locale" in problems({"name": "a", "locale": locale})
