@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from . import _proxy
+from ._advisory import unenforced_limits
 from ._health import Check, plain
 from ._health_facts import (
     BoxFacts,
     CredentialFacts,
+    EngineFacts,
     Expected,
     Hidden,
     HookFacts,
@@ -70,10 +72,11 @@ def box_checks(facts: BoxFacts, host: HostFacts, engine_socket: str, predicting:
         if box.state == "started":
             checks += _open_checks(box, state, "the box is not running", (*LIVE_IDS, *PROBE_IDS))
         return checks
+    unenforced = unenforced_limits(host.engine.info) if isinstance(host.engine, EngineFacts) else frozenset[str]()
     checks += [
         image_current_check(facts, host),
         hardening_check(facts, engine_socket),
-        limits_check(facts),
+        limits_check(facts, unenforced),
         pressure_check(facts),
         box_ca_check(facts, host),
         proxy_check(box.name, proxy_variables(facts.inspect)),

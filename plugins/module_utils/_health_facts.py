@@ -106,7 +106,7 @@ class HostFacts:
     proxy: Mapping[str, str] = field(default_factory=dict)  # proxy variables of the host, names as set
     ca_bundle: str | None = None  # the file the host trusts
     ca_digests: frozenset[str] = frozenset()  # sha256 of each certificate in it
-    restricts_user_namespaces: bool | None = None
+    user_namespaces: Mapping[str, int] = field(default_factory=dict)  # sysctls about them that the kernel has
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import json
 import os
@@ -47,6 +48,7 @@ from ._health_facts import (
     Space,
     StateFile,
 )
+from ._health_host import USER_NAMESPACE_SETTINGS
 from ._health_page import page_facts
 from ._health_probe import MOST_BYTES, parse_probe
 from ._hooks import managed_settings
@@ -68,7 +70,6 @@ PROBE_ARGV = (
 _CA_TIMEOUT = 10.0
 _MOST_CA_BYTES = 4 * 1024**2
 _MOST_THREADS = 8
-_USER_NAMESPACES = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----([^-]+)-----END CERTIFICATE-----")
 
 _T = TypeVar("_T")
@@ -116,7 +117,7 @@ def gather_host(engine: EngineFacts | EngineFailure, request: Request, images: S
         proxy={name: request.environ[name] for name in PROXY_VARIABLES if name in request.environ},
         ca_bundle=bundle[0] if bundle else None,
         ca_digests=_host_certificates(request.environ),
-        restricts_user_namespaces=_restricts_user_namespaces(),
+        user_namespaces=user_namespace_settings(),
     )
 
 
@@ -334,8 +335,10 @@ def _certificates_in(engine: Engine, container: str, path: str) -> frozenset[str
     return certificate_digests(text.decode("ascii", "replace"))
 
 
-def _restricts_user_namespaces() -> bool | None:
-    try:
-        return _USER_NAMESPACES.read_text(encoding="ascii").strip() == "1"
-    except OSError:
-        return None
+def user_namespace_settings(proc: Path = Path("/proc")) -> dict[str, int]:
+    """Values of those sysctls about user namespaces that the kernel has."""
+    found = {}
+    for name in USER_NAMESPACE_SETTINGS:
+        with contextlib.suppress(OSError, ValueError):
+            found[name] = int((proc / "sys" / name.replace(".", "/")).read_text(encoding="ascii"))
+    return found

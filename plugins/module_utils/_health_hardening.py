@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from ._health import Check, Verdict, plain, size
+from ._health import Check, Verdict, overall, plain, size
 from ._health_facts import BoxFacts, CgroupFacts, Expected, Hidden, Limits, ProcessFacts
 
 _RECREATE = "Recreate the box (`recreate: drift` or `agentbox rebuild`) and find out who changed it"
@@ -124,18 +124,40 @@ def _real(process: ProcessFacts) -> Iterator[str]:
         yield "its first process is root"
 
 
-def limits_check(facts: BoxFacts) -> Check:
-    """Memory with swap, processes and processors: declared, told to the engine, and in force."""
+def limits_check(facts: BoxFacts, unenforced: frozenset[str] = frozenset()) -> Check:
+    """Memory with swap, processes and processors: declared, told to the engine, and in force.
+
+    The limits in ``unenforced`` this engine cannot enforce; they are advisory, which is a warning and never all right.
+    """
+    name = facts.expected.name
+    wanted = _figures(facts.expected.limits or limits_of(facts.inspect or {}))
+    check = _enforced_check(facts, {limit: wanted[limit] for limit in wanted if limit not in unenforced})
+    advisory = _listed({limit: wanted[limit] for limit in wanted if limit in unenforced})
+    if not advisory:
+        return check
+    warning = Check(
+        "limits",
+        name,
+        "warn",
+        f"advisory, not enforced by this engine: {advisory}",
+        "Use an engine with root, or cgroup v2 with its controllers delegated to the engine's user",
+    )
+    checks = [check, warning] if unenforced < wanted.keys() else [warning]
+    seen = "; ".join(part.seen for part in checks)
+    return Check("limits", name, overall(checks), seen, next(part.todo for part in checks if part.todo))
+
+
+def _enforced_check(facts: BoxFacts, wanted: Figures) -> Check:
+    """The limits in ``wanted``, told and in force."""
     box = facts.expected
-    told = limits_of(facts.inspect or {})
-    wanted = _figures(box.limits or told)
+    told = _chosen(limits_of(facts.inspect or {}), wanted)
     if not isinstance(facts.cgroup, CgroupFacts):
         reason = facts.cgroup.reason if isinstance(facts.cgroup, Hidden) else "not looked at"
-        problems = list(_differences(wanted, _figures(told), "the engine was told", frozenset()))
+        problems = list(_differences(wanted, told, "the engine was told", frozenset()))
         if problems:
             return _limits_result(box.name, problems)
-        return Check("limits", box.name, "unknown", f"{_listed(_figures(told))}, not seen in force: {reason}")
-    real = _figures(facts.cgroup.limits)
+        return Check("limits", box.name, "unknown", f"{_listed(told)}, not seen in force: {reason}")
+    real = _chosen(facts.cgroup.limits, wanted)
     problems = list(_differences(wanted, real, "in force", facts.cgroup.unlimited))
     unseen = [name for name in real if real[name] is None and name not in facts.cgroup.unlimited]
     if not problems and unseen:
@@ -143,12 +165,17 @@ def limits_check(facts: BoxFacts) -> Check:
             "limits",
             box.name,
             "warn",
-            f"{_listed(real)}; the kernel does not account for {', '.join(map(_title, unseen))}",
+            f"{_listed(real)}; the kernel does not account for {', '.join(map(limit_title, unseen))}",
             "Enable the controller (for swap: swapaccount=1 on the kernel's command line)",
         )
     if problems:
         return _limits_result(box.name, problems)
     return Check("limits", box.name, "ok", f"in force: {_listed(real)}")
+
+
+def _chosen(limits: Limits, wanted: Figures) -> Figures:
+    """The figures of those limits that ``wanted`` is about."""
+    return {name: figure for name, figure in _figures(limits).items() if name in wanted}
 
 
 def limits_of(inspect: Mapping[str, Any]) -> Limits:
@@ -187,12 +214,12 @@ def _differences(
         real = found[name]
         if name in unlimited or (limit is None and real is None) or (real is None and where != "in force"):
             declared = "" if limit is None else f"declared {_figure(name, limit)}, "
-            yield "fail", f"{_title(name)}: {declared}{where} no limit"
+            yield "fail", f"{limit_title(name)}: {declared}{where} no limit"
         elif limit is not None and real is not None and abs(real - limit) > _tolerance(name):
             verdict: Verdict = "fail" if real > limit else "warn"
             yield (
                 verdict,
-                f"{_title(name)}: declared {_figure(name, limit)}, {where} {_figure(name, real)}",
+                f"{limit_title(name)}: declared {_figure(name, limit)}, {where} {_figure(name, real)}",
             )
 
 
@@ -211,7 +238,8 @@ def _limits_result(name: str, problems: list[tuple[Verdict, str]]) -> Check:
     )
 
 
-def _title(name: str) -> str:
+def limit_title(name: str) -> str:
+    """A member of ``Limits`` in words."""
     return "memory and swap" if name == "memory_swap" else name
 
 
@@ -222,7 +250,9 @@ def _figure(name: str, value: float | None) -> str:
 
 
 def _listed(figures: Figures) -> str:
-    return ", ".join(f"{_title(name)} {_figure(name, value)}" for name, value in figures.items() if value is not None)
+    return ", ".join(
+        f"{limit_title(name)} {_figure(name, value)}" for name, value in figures.items() if value is not None
+    )
 
 
 def pressure_check(facts: BoxFacts) -> Check:

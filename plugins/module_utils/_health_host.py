@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from . import _image_plan
+from ._advisory import advisory_checks, is_rootless, unenforced_limits
 from ._health import HOST, Check, Verdict, plain, size, without_credentials
 from ._health_facts import EngineFacts, EngineFailure, HostFacts, ImageFacts, Space
+from ._health_hardening import limit_title
 from ._naming import LABEL_AGENTS, LABEL_CONTEXT, LABEL_MANAGED
 
 IMAGE_IDS = ("image", "image-agents", "image-age")
@@ -17,6 +19,13 @@ SPACE_WARN = 5 * 1024**3
 SPACE_FAIL = 500 * 1024**2
 _DAY = 86400.0
 _REBUILD = "Run `agentbox rebuild`"
+
+# What decides whether ordinary users get user namespaces, the second on Debian's kernels: sysctl to a value that does.
+USER_NAMESPACE_SETTINGS = {
+    "kernel.apparmor_restrict_unprivileged_userns": 0,
+    "kernel.unprivileged_userns_clone": 1,
+    "user.max_user_namespaces": 15000,
+}
 
 # A stopped or missing engine is certain. Whether a denied or hanging one has healthy boxes nobody can say.
 _CERTAIN = ("absent", "stopped", "unsupported", "error")
@@ -36,6 +45,7 @@ def host_checks(
     checks = [engine_check(facts.engine, predicting)]
     if isinstance(facts.engine, EngineFacts):
         checks.append(cgroup_check(facts.engine.info))
+        checks += advisory_checks(facts.engine)
         for image in facts.images:
             checks += image_checks(image, image_context, facts.now, predicting)
     else:
@@ -44,7 +54,7 @@ def host_checks(
     checks += [space_check(space) for space in facts.spaces]
     checks.append(ca_check(facts))
     checks.append(proxy_check(HOST, facts.proxy))
-    checks += user_namespace_checks(facts.restricts_user_namespaces)
+    checks += user_namespace_checks(facts.user_namespaces)
     checks += configuration_checks(configuration)
     return checks
 
@@ -57,8 +67,7 @@ def unreachable(engine: EngineFailure) -> str:
 def engine_check(engine: EngineFacts | EngineFailure, predicting: bool) -> Check:
     if isinstance(engine, EngineFacts):
         name = "Podman" if engine.podman else "Docker"
-        options = [str(option) for option in engine.info.get("SecurityOptions") or []]
-        rootless = "rootless, " if any("rootless" in option for option in options) else ""
+        rootless = "rootless, " if is_rootless(engine.info) else ""
         return Check(
             "engine", HOST, "ok", f"{name} {plain(engine.version, 60)}, {rootless}API {engine.api}, {engine.host}"
         )
@@ -74,15 +83,14 @@ def cgroup_check(info: Mapping[str, Any]) -> Check:
     """Which cgroup version the engine uses, and which limits it says it cannot set."""
     version = plain(info.get("CgroupVersion") or "1", 10)
     driver = plain(info.get("CgroupDriver") or "unknown", 30)
-    abilities = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "pids", "CpuCfsQuota": "cpus"}
-    lacking = [limit for ability, limit in abilities.items() if info.get(ability) is False]
+    lacking = sorted(unenforced_limits(info))
     seen = f"cgroup v{version}, driver {driver}"
     if lacking:
         return Check(
             "cgroup",
             HOST,
             "warn",
-            f"{seen}; the engine cannot limit {', '.join(lacking)}",
+            f"{seen}; advisory, not enforced by this engine: limits of {', '.join(map(limit_title, lacking))}",
             "Enable the missing controllers (kernel command line, or delegation for a rootless engine)",
         )
     return Check("cgroup", HOST, "ok", seen)
@@ -251,19 +259,31 @@ def _exceptions(variables: Mapping[str, str]) -> set[str]:
     return {entry.strip() for value in lists for entry in value.split(",")}
 
 
-def user_namespace_checks(restricted: bool | None) -> Iterable[Check]:
-    """A kernel that keeps user namespaces from ordinary programs breaks the agents' own nested sandboxes."""
-    if not restricted:
+def user_namespace_checks(settings: Mapping[str, int]) -> Iterable[Check]:
+    """A kernel that keeps user namespaces from ordinary programs breaks the agents' own nested sandboxes.
+
+    ``settings`` are the values of those of ``USER_NAMESPACE_SETTINGS`` that the kernel has.
+    """
+    wrong = {name: USER_NAMESPACE_SETTINGS[name] for name in sorted(settings) if _prevents(name, settings[name])}
+    if not wrong:
         return []
+    found = ", ".join(f"{name} is {settings[name]}" for name in wrong)
+    commands = " && ".join(f"sysctl -w {name}={value}" for name, value in wrong.items())
     return [
         Check(
             "user-namespaces",
             HOST,
             "warn",
-            "kernel.apparmor_restrict_unprivileged_userns is 1: an agent's own sandbox inside a box will not start",
-            "Set the sysctl to 0 if you use such sandboxes, or switch them off; the box itself is not affected",
+            f"{found}: an agent's own sandbox, nested in a box or on the host, will not start",
+            f"Switch such sandboxes off in boxes, which are sandboxes themselves, or run `{commands}` and keep that "
+            "in /etc/sysctl.d",
         )
     ]
+
+
+def _prevents(name: str, value: int) -> bool:
+    """Whether a setting leaves no user namespaces; it does when it is on which side of zero the remedy is not."""
+    return bool(value) != bool(USER_NAMESPACE_SETTINGS[name])
 
 
 def displayable(configuration: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:

@@ -6,6 +6,8 @@ import base64
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +33,7 @@ from agentbox._shared._health_gather import (
     mount_facts,
     path_kind,
     state_files,
+    user_namespace_settings,
 )
 from agentbox._shared._health_page import page_facts, publisher
 from agentbox._shared._hooks import managed_settings
@@ -252,3 +255,35 @@ def test_the_container_that_publishes_a_port(published: dict[str, Any], name: st
         {"Names": ["/registry"], "Ports": [published]},
     ]
     assert publisher(("127.0.0.1", 4317), containers) == name
+
+
+def test_settings_of_user_namespaces_from_a_recorded_tree(tmp_path: Path) -> None:
+    """Ubuntu's kernel has the first, Debian's the second; what is no number counts as not there."""
+    recorded = {"kernel/apparmor_restrict_unprivileged_userns": "1\n", "user/max_user_namespaces": "96365\n"}
+    for name, text in {**recorded, "kernel/unprivileged_userns_clone": ""}.items():
+        path = tmp_path / "sys" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="ascii")
+    assert user_namespace_settings(tmp_path) == {
+        "kernel.apparmor_restrict_unprivileged_userns": 1,
+        "user.max_user_namespaces": 96365,
+    }
+
+
+def test_a_kernel_without_user_namespaces_is_seen_live() -> None:
+    """In a user namespace of the test's own no other may be made; what such programs meet is what is told."""
+    script = (
+        "from agentbox._shared._health_gather import user_namespace_settings\n"
+        "from agentbox._shared._health_host import user_namespace_checks\n"
+        "print([check.seen for check in user_namespace_checks(user_namespace_settings())])\n"
+    )
+    shell = 'echo 0 > /proc/sys/user/max_user_namespaces; unshare --user true && exit 9; exec "$0" -c "$1"'
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", shell, sys.executable, script],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "user.max_user_namespaces is 0: an agent's own sandbox" in done.stdout

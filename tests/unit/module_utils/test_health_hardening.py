@@ -162,6 +162,29 @@ def test_a_kernel_that_does_not_account_for_swap_is_named() -> None:
     assert "does not account for memory and swap" in check.seen
 
 
+def test_limits_that_the_engine_cannot_enforce_are_advisory() -> None:
+    """And never hide one that it can and does not."""
+    unlimited = replace(samples.CGROUP, limits=replace(samples.LIMITS, cpus=None), unlimited=frozenset({"cpus"}))
+    check = limits_check(samples.box(cgroup=unlimited), frozenset({"cpus"}))
+    assert (check.verdict, check.seen) == (
+        "warn",
+        "in force: memory 256 MiB, memory and swap 256 MiB, pids 100; advisory, not enforced by this engine: cpus 1",
+    )
+    assert "delegated" in check.todo
+    more = replace(unlimited, limits=replace(samples.LIMITS, pids=101))
+    assert limits_check(samples.box(cgroup=more), frozenset({"cpus"})).verdict == "fail"
+    assert limits_check(samples.box(cgroup=Hidden("x")), frozenset({"cpus"})).verdict == "unknown"
+
+
+def test_an_engine_without_cgroups_makes_all_limits_advisory() -> None:
+    every = frozenset({"memory", "memory_swap", "pids", "cpus"})
+    check = limits_check(samples.box(cgroup=Hidden("no cgroup of the container")), every)
+    assert (check.verdict, check.seen) == (
+        "warn",
+        "advisory, not enforced by this engine: memory 256 MiB, memory and swap 256 MiB, pids 100, cpus 1",
+    )
+
+
 def test_rounding_of_the_kernel_is_no_difference() -> None:
     cgroup = replace(samples.CGROUP, limits=replace(samples.LIMITS, memory=268435456 - 4095, cpus=1.004))
     assert limits_check(samples.box(cgroup=cgroup)).verdict == "ok"

@@ -105,7 +105,7 @@ def test_the_cgroup_version_is_named() -> None:
 def test_limits_that_an_engine_cannot_set_are_named() -> None:
     check = cgroup_check({**INFO, "SwapLimit": False, "PidsLimit": False})
     assert check.verdict == "warn"
-    assert check.seen.endswith("the engine cannot limit swap, pids")
+    assert check.seen.endswith("advisory, not enforced by this engine: limits of memory and swap, pids")
 
 
 def test_an_image_as_it_should_be() -> None:
@@ -236,10 +236,31 @@ def test_a_proxy_must_leave_loopback_alone(variables: dict[str, str], subject: s
     assert "pa55word" not in check.seen + check.todo
 
 
-def test_a_kernel_that_restricts_user_namespaces() -> None:
-    assert [check.verdict for check in user_namespace_checks(True)] == ["warn"]
-    assert list(user_namespace_checks(False)) == []
-    assert list(user_namespace_checks(None)) == []
+@pytest.mark.parametrize(
+    ("settings", "remedy"),
+    [
+        (
+            {"kernel.apparmor_restrict_unprivileged_userns": 1},
+            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+        ({"kernel.unprivileged_userns_clone": 0}, "sysctl -w kernel.unprivileged_userns_clone=1"),
+        ({"user.max_user_namespaces": 0}, "sysctl -w user.max_user_namespaces=15000"),
+    ],
+)
+def test_a_kernel_that_restricts_user_namespaces(settings: dict[str, int], remedy: str) -> None:
+    free = {"kernel.apparmor_restrict_unprivileged_userns": 0, "user.max_user_namespaces": 96365}
+    [check] = user_namespace_checks({**free, **settings})
+    [(name, value)] = settings.items()
+    assert check.verdict == "warn"
+    assert check.seen.startswith(f"{name} is {value}: ")
+    assert f"`sysctl -w {remedy}`" in check.todo
+    assert list(user_namespace_checks(free)) == []
+    assert list(user_namespace_checks({})) == []
+
+
+def test_all_settings_that_restrict_user_namespaces_are_told_at_once() -> None:
+    [check] = user_namespace_checks({"user.max_user_namespaces": 0, "kernel.unprivileged_userns_clone": 0})
+    assert check.seen.startswith("kernel.unprivileged_userns_clone is 0, user.max_user_namespaces is 0: ")
 
 
 def test_every_value_of_the_configuration_comes_with_its_source() -> None:
