@@ -241,10 +241,10 @@ def test_a_proxy_must_leave_loopback_alone(variables: dict[str, str], subject: s
     [
         (
             {"kernel.apparmor_restrict_unprivileged_userns": 1},
-            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+            "kernel.apparmor_restrict_unprivileged_userns=0",
         ),
-        ({"kernel.unprivileged_userns_clone": 0}, "sysctl -w kernel.unprivileged_userns_clone=1"),
-        ({"user.max_user_namespaces": 0}, "sysctl -w user.max_user_namespaces=15000"),
+        ({"kernel.unprivileged_userns_clone": 0}, "kernel.unprivileged_userns_clone=1"),
+        ({"user.max_user_namespaces": 0}, "user.max_user_namespaces=15000"),
     ],
 )
 def test_a_kernel_that_restricts_user_namespaces(settings: dict[str, int], remedy: str) -> None:
