@@ -22,6 +22,7 @@ from ._health_gather import (
     gather_host,
     gather_images,
 )
+from ._health_gitops import gather_gitops, gitops_checks
 from ._health_host import host_checks, unreachable
 from ._progress import Report
 
@@ -80,12 +81,13 @@ def examine(examination: Examination, known: Mapping[str, list[Check]] | None = 
 
 
 def _host_part(examination: Examination, host: HostFacts) -> list[Check]:
-    return host_checks(
+    checks = host_checks(
         host,
         examination.configuration,
         examination.image_context,
         examination.predicting,
     )
+    return [*checks, *gitops_checks(gather_gitops(), host.now)]
 
 
 def _without_engine(examination: Examination, failure: EngineFailure) -> Findings:
