@@ -35,6 +35,8 @@ from ansible.plugins.lookup import LookupBase
 
 COLLECTION = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ("box.txt", "node.txt")
+# Of the package: what runs in a box. The rest runs on hosts and builds no image anew.
+RUNTIME = ("__init__.py", "agents.py", "box", "observer", "protocol")
 _SHARED = "agentbox._shared"
 
 
@@ -50,11 +52,11 @@ def image_files(collection: Path = COLLECTION) -> dict[str, str]:
 
 
 def runtime_files(source: Path) -> dict[str, Path]:
-    """What runs in a box: the package without the command line program and without what Python makes of it."""
+    """What runs in a box, without what Python makes of it."""
     found = {}
     for path in sorted(source.rglob("*")):
         name = path.relative_to(source)
-        if path.is_file() and name.parts[0] not in ("cli", "_shared") and "__pycache__" not in name.parts:
+        if path.is_file() and name.parts[0] in RUNTIME and "__pycache__" not in name.parts:
             found[str(name)] = path
     return found
 

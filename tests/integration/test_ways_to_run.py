@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 import sysconfig
@@ -31,7 +30,7 @@ BIN = Path(sys.executable).parent
 FLEET = PurePosixPath("ansible_collections/agentbox/fleet")
 IN_WHEEL = "agentbox/collections" / FLEET
 # What the roles, modules and plugins of the collection read when they run.
-AT_RUN_TIME = ("agents", "playbooks", "plugins", "requirements", "roles", "src", "templates")
+AT_RUN_TIME = ("agents", "meta", "playbooks", "plugins", "requirements", "roles", "src", "templates")
 BUILD_CONTEXT = "{{ lookup('agentbox.fleet.image_files') | to_json(sort_keys=True) | hash('sha256') }}"
 TIMEOUT = 240  # seconds for one command
 FOREIGN = ("AGENTBOX_", "ANSIBLE_", "DOCKER_", "XDG_", "SUDO_", "WORKSPACE", "MEM", "CPUS")
@@ -131,7 +130,7 @@ def test_the_wheel_is_the_same_whoever_builds_it(dist: Dist, place: Path) -> Non
 def test_the_tarball_holds_what_runs_and_nothing_of_the_developers(dist: Dist) -> None:
     names = dist.in_tarball()
     assert {PurePosixPath(name).parts[0] for name in names} == {
-        *(*AT_RUN_TIME, "docs", "files", "meta"),
+        *(*AT_RUN_TIME, "docs", "files"),
         *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "bindep.txt"),
         *("FILES.json", "MANIFEST.json"),
     }
@@ -142,23 +141,25 @@ def test_the_tarball_holds_what_runs_and_nothing_of_the_developers(dist: Dist) -
 
 def test_nothing_is_readable_by_root_only(dist: Dist) -> None:
     with tarfile.open(dist.tarball) as archive:
-        assert {(entry.type, oct(entry.mode)) for entry in archive} <= {
-            (tarfile.DIRTYPE, "0o755"), (tarfile.REGTYPE, "0o644"), (tarfile.REGTYPE, "0o755"),
-        }  # fmt: skip
-    with zipfile.ZipFile(dist.wheel) as archive_of_wheel:
-        modes = {stat.filemode(entry.external_attr >> 16) for entry in archive_of_wheel.infolist()}
-    assert modes <= {"-rw-r--r--", "-rwxr-xr-x"}
+        assert {oct(entry.mode) for entry in archive if entry.isdir()} == {"0o755"}
+        assert {oct(entry.mode) for entry in archive if entry.isfile()} <= {"0o644", "0o755"}
+        assert [entry.linkname for entry in archive if entry.issym()] == ["../../plugins/module_utils"]
+    with zipfile.ZipFile(dist.wheel) as wheel:
+        assert {oct(entry.external_attr >> 16 & 0o777) for entry in wheel.infolist()} <= {"0o644", "0o755"}
 
 
 def test_the_wheel_brings_the_collection_of_the_tarball(dist: Dist) -> None:
     wheel, tarball = dist.in_wheel(), dist.in_tarball()
-    brought = {name: text for name, text in wheel.items() if name.startswith(f"{IN_WHEEL}/")}
-    wanted = {f"{IN_WHEEL}/{name}": text for name, text in tarball.items() if name.split("/")[0] in AT_RUN_TIME}
-    del wanted[f"{IN_WHEEL}/requirements/agentbox.in"]  # for ansible-builder; pip knows the same from the metadata
-    assert {name: text for name, text in brought.items() if name in wanted} == wanted
-    assert set(brought) - set(wanted) == {f"{IN_WHEEL}/galaxy.yml", f"{IN_WHEEL}/meta/runtime.yml"}
-    shared = {f"agentbox/_shared/{Path(name).name}": text for name, text in tarball.items() if "/module_utils/" in name}
-    assert {name: text for name, text in wheel.items() if name.startswith("agentbox/_shared/")} == shared
+    shared = {Path(name).name: text for name, text in tarball.items() if name.startswith("plugins/module_utils/")}
+    for place in ("agentbox/_shared", f"{IN_WHEEL}/src/agentbox/_shared"):  # a wheel has no links
+        assert {name: text for name, text in wheel.items() if name.startswith(f"{place}/")} == {
+            f"{place}/{name}": text for name, text in shared.items()
+        }
+    for folder in AT_RUN_TIME:
+        names = {name for name in tarball if name.startswith(f"{folder}/")}
+        brought = {name.removeprefix(f"{IN_WHEEL}/") for name in wheel if name.startswith(f"{IN_WHEEL}/{folder}/")}
+        assert {name for name in brought if not name.startswith("src/agentbox/_shared/")} == names
+        assert all(wheel[f"{IN_WHEEL}/{name}"] == tarball[name] for name in names)
 
 
 def test_every_layout_gives_the_same_build_context(installed: Path, packaged: Path, place: Path) -> None:
@@ -177,10 +178,10 @@ def test_every_layout_gives_the_same_build_context(installed: Path, packaged: Pa
 def test_ansible_doc_knows_every_module_plugin_and_role(installed: Path, place: Path) -> None:
     env = environment(place, ANSIBLE_COLLECTIONS_PATH=str(installed))
     known = json.loads(run(BIN / "ansible-doc", "--metadata-dump", runs.COLLECTION, cwd=place, env=env))["all"]
-    folder = runs.REPOSITORY / "plugins"
+    folder = installed / FLEET / "plugins"
     wanted = {
         "module": [path.stem for path in (folder / "modules").glob("*.py")],
-        "role": [path.name for path in (runs.REPOSITORY / "roles").iterdir() if path.is_dir()],
+        "role": [path.name for path in (folder.parent / "roles").iterdir()],
         # The files of filters hold several each; those beside them document one each.
         "filter": [path.stem for path in (folder / "filter").glob("*.yml")],
         **{

@@ -40,8 +40,9 @@ def test_only_contents_that_boxes_use_change_the_context(collection: Path) -> No
     before = image_files(collection)
     for path in collection.rglob("*"):
         os.utime(path, (0, 0), follow_symlinks=False)
-    (collection / "src/agentbox/cli").mkdir(exist_ok=True)
-    (collection / "src/agentbox/cli/more.py").write_text("# not for boxes\n", encoding="utf-8")
+    for host in ("cli", "another"):
+        (collection / "src/agentbox" / host).mkdir(exist_ok=True)
+        (collection / "src/agentbox" / host / "more.py").write_text("# not for boxes\n", encoding="utf-8")
     (collection / "plugins/module_utils/_more.py").write_text("# not for boxes\n", encoding="utf-8")
     assert image_files(collection) == before
 
