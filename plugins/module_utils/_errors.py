@@ -26,6 +26,10 @@ class StateError(AgentboxError):
     """A file of the state directory is not what it has to be (a link, a directory, another owner)."""
 
 
+class SettingsError(AgentboxError):
+    """A settings file of a user can't be worked on; the message goes on where the file's path ends."""
+
+
 class LockedError(AgentboxError):
     """Another run works on the same instance."""
 
