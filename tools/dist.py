@@ -1,6 +1,6 @@
 """Build what is released, into dist/: the wheel, and the collection's tarball with that wheel inside.
 
-What git tracks is taken as it stands in the working tree, so that nothing else of a developer's directory gets out.
+Everything that git does not ignore is taken as it stands in the working tree; a release is made from a clean one.
 The wheel is reproducible: its times are that of the last commit, and hatchling sorts its entries.
 """
 
@@ -25,7 +25,7 @@ def main() -> int:
     directory = parser.parse_args().directory
     for path in build(directory.resolve()):
         say(str(path))
-    if output("git", "status", "--porcelain", "--untracked-files=no"):
+    if output("git", "status", "--porcelain"):
         say("note: the working tree differs from the last commit; release from a clean one")
     return 0
 
@@ -35,17 +35,19 @@ def build(directory: Path) -> tuple[Path, Path]:
     directory.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="agentbox-dist-") as staging:
         tree = Path(staging)
-        copy_tracked(tree)
+        copy_sources(tree)
         wheel = build_wheel(tree, directory)
         (tree / WHEEL_FOLDER).mkdir()
         shutil.copy(wheel, tree / WHEEL_FOLDER)
         return wheel, build_collection(tree, directory)
 
 
-def copy_tracked(tree: Path) -> None:
-    """Copy every tracked file to the same place below ``tree``, readable by everyone whatever the umask here is."""
-    for name in filter(None, output("git", "ls-files", "-z").split("\0")):
+def copy_sources(tree: Path) -> None:
+    """Copy every file to the same place below ``tree``, readable by everyone whatever the umask here is."""
+    for name in filter(None, output("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")):
         source, target = ROOT / name, tree / name
+        if not os.path.lexists(source):  # deleted and not yet committed
+            continue
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target, follow_symlinks=False)
         if not target.is_symlink():
