@@ -8,12 +8,11 @@ import shutil
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from . import _lines
+from . import _lines, _registry
 from ._engine import Engine
 from ._errors import AgentboxError, DeclarationError
 from ._naming import LABEL_MANAGED
@@ -21,9 +20,8 @@ from ._progress import Report
 from ._sources import AptSource, without_login
 
 SOURCES = ("auto", "registry", "debootstrap")
-PULL_SILENCE = 30.0  # seconds without a word from the registry after which a pull is given up
 FAILURE_LINES = 30
-_DEBIAN = re.compile(r"^(?:[a-z0-9.:-]+/)*debian:(?P<suite>[a-z]+)(?:-slim)?$")
+_DEBIAN = re.compile(r"^(?:[a-z0-9.:-]+/)*debian:(?P<suite>[a-z]+)(?:-slim)?(?:@sha256:[0-9a-f]{64})?$")
 # What no box reads: package archives and lists, documentation, translations.
 _LEFT_OUT = (
     "./var/cache/apt/archives/*.deb",
@@ -95,7 +93,8 @@ def obtain(
         try:
             if engine.inspect_image(way.reference) is None:
                 if way.source == "registry":
-                    _pull(engine, way.reference, report)
+                    report(f"base: pulling {way.reference}")
+                    _registry.pull(engine, way.reference, _registry.Login(), lambda line: report(f"base: {line}"))
                 else:
                     _debootstrap(engine, way, mirror, environ, report)
         except AgentboxError as error:
@@ -111,43 +110,6 @@ def _image_id(engine: Engine, reference: str) -> str:
     if image is None:
         raise BaseError(f"image {reference} vanished from the engine")
     return str(image["Id"])
-
-
-def _pull(engine: Engine, reference: str, report: Report) -> None:
-    """Pull with a bound on silence instead of on time: a slow line may take long, a dead one may not."""
-    waited = 0.0
-
-    def observe(line: str) -> None:
-        nonlocal waited
-        waited = 0.0
-        report(f"base: {line}")
-
-    def idle() -> None:
-        nonlocal waited
-        waited += _lines.IDLE_SECONDS
-        report(f"base: waiting for the registry ({waited:.0f} s)")
-        if waited >= PULL_SILENCE:
-            raise BaseError(f"pull {reference}: the registry was silent for {waited:.0f} s")
-
-    report(f"base: pulling {reference}")
-    import docker.utils
-
-    repository, tag = docker.utils.parse_repository_tag(reference)
-    with engine.doing(f"pull {reference}"):
-        events = engine.client.pull(repository, tag=tag or "latest", stream=True, decode=True)
-        _lines.pump(_pull_lines(reference, events), observe, idle)
-
-
-def _pull_lines(reference: str, events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Milestones of a pull, one line each; the byte counts in between are too many to be useful."""
-    seen: set[str] = set()
-    for event in events:
-        if "error" in event:
-            raise BaseError(f"pull {reference}: {event['error']}")
-        line = " ".join(str(event[key]) for key in ("id", "status") if key in event)
-        if line not in seen:
-            seen.add(line)
-            yield line
 
 
 def _mirror(sources: Iterable[AptSource]) -> str | None:

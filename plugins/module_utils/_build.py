@@ -44,10 +44,18 @@ class Build:
     target: str | None = None
 
 
-class Builder(Protocol):
-    """Turns a ``Build`` into an untagged image and returns its ID."""
+@dataclass(frozen=True)
+class Built:
+    """An untagged image, and the images of the other stages that the builder has left in the engine as its cache."""
 
-    def build(self, build: Build, report: Report) -> str: ...
+    image_id: str
+    stages: Sequence[str] = ()
+
+
+class Builder(Protocol):
+    """Turns a ``Build`` into an image; raises ``BuildError``."""
+
+    def build(self, build: Build, report: Report) -> Built: ...
 
 
 def context_archive(dockerfile: str, files: Mapping[str, str]) -> bytes:
@@ -127,7 +135,7 @@ class BuildKit:
         self._host = host
         self._environ = environ
 
-    def build(self, build: Build, report: Report) -> str:
+    def build(self, build: Build, report: Report) -> Built:
         dockerfile = with_secret_mounts(build.dockerfile, build.secrets)
         log = _Log(build, report)
         report(f"build: BuildKit of {self._program}")
@@ -146,7 +154,7 @@ class BuildKit:
                 raise BuildError(f"cannot run {self._program}: {error}") from error
             if status != 0:
                 raise log.failure(f"{self._program} build ended with status {status}")
-            return image_id.read_text(encoding="ascii").strip()
+            return Built(image_id.read_text(encoding="ascii").strip())
 
 
 def _arguments(build: Build) -> list[str]:
@@ -178,7 +186,7 @@ class Classic:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def build(self, build: Build, report: Report) -> str:
+    def build(self, build: Build, report: Report) -> Built:
         if build.secrets:
             raise BuildError(
                 f"the host's settings of {', '.join(sorted(build.secrets))} hold credentials, which only BuildKit can "
@@ -207,7 +215,8 @@ class Classic:
                 raise log.failure(str(error)) from None
         if not found:
             raise log.failure("the engine named no image")
-        return found[-1]
+        *stages, image_id = found  # the engine names the image of every stage
+        return Built(image_id, stages)
 
 
 class _RefusedError(Exception):

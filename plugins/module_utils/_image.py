@@ -9,23 +9,20 @@ import io
 import os
 import tarfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-from . import _base, _build, _image_plan, _image_use, _image_verify, _sources, _state, _trust
+from . import _base, _build, _image_plan, _image_publish, _image_use, _image_verify, _sources, _trust
 from ._base import Base
-from ._build import Build, Builder
+from ._build import Build, Builder, Built
 from ._engine import Engine
-from ._errors import AgentboxError, EngineError, LockedError
+from ._errors import AgentboxError
+from ._image_guard import check_room, locked
 from ._image_plan import Inputs, Record
 from ._image_types import Action, Image, Request, Result, action
 from ._manifests import LATEST, Agent
 from ._naming import LABEL_AGENTS, LABEL_BASE, LABEL_CONTEXT, LABEL_INSTANCE, LABEL_MANAGED
 from ._progress import Report
 
-LOCK_SECONDS = 1800.0  # as long as another run's build may take
-_LOCK_TURN = 8.0
 _LATEST_FILE = "/latest"
 
 
@@ -34,19 +31,22 @@ def converge(engine: Engine | None, request: Request, *, check: bool, report: Re
     if engine is None:
         _image_plan.machine(os.uname().machine)
         versions = {agent.name: agent.version for agent in request.agents}
-        return _predicted(request.name, None, Image(agents=versions), ["there is no image of that name"])
+        result = _predicted(request.name, None, Image(agents=versions), ["there is no image of that name"])
+        return _image_publish.predicted(request, result)
     architecture = _image_plan.machine(str(engine.info().get("Architecture", "")))
     if check:
-        return _Convergence(engine, request, architecture, report).predict()
-    with _locked(request, report):
-        return _Convergence(engine, request, architecture, report).apply()
+        result = _Convergence(engine, request, architecture, report).predict()
+        return _image_publish.publish(engine, request, result, check=True, report=report)
+    with locked(request, report):
+        result = _Convergence(engine, request, architecture, report).apply()
+        return _image_publish.publish(engine, request, result, check=False, report=report)
 
 
 def restore(engine: Engine | None, request: Request, *, check: bool, report: Report) -> Result:
     """Put the image into use that was in use before, see ``_image_use.restore``."""
     if engine is None or check:
         return _image_use.restore(engine, request, check=check)
-    with _locked(request, report):
+    with locked(request, report):
         return _image_use.restore(engine, request, check=False)
 
 
@@ -73,7 +73,7 @@ class _Convergence:
         reasons, versions = self._reasons()
         if not reasons:
             return self._unchanged()
-        self._check_disk()
+        check_room(self._engine, self._request, "a build")
         base_id = self._known_base_id()
         inputs = self._inputs(base_id, versions) if base_id and LATEST not in versions.values() else None
         after = Image(context=inputs.digest() if inputs else "", base=base_id or "", agents=versions)
@@ -83,18 +83,19 @@ class _Convergence:
         reasons, _ = self._reasons()
         if not reasons:
             return self._unchanged()
-        self._check_disk()
+        check_room(self._engine, self._request, "a build")
         self._report(f"image: building {self._request.name}: {', '.join(reasons)}")
         base, base_id = _base.obtain(self._engine, self._ways(), self._sources.debian, self._environ, self._report)
         builder = _build.find_builder(self._engine, self._environ)
         versions, warnings = self._resolved_versions(builder, base)
         inputs = self._inputs(base_id, versions)
-        image_id = builder.build(self._build(inputs, base, versions), self._report)
-        self._verify(image_id, versions)
-        made = Image(image_id, inputs.digest(), base_id, versions)
-        actions = [*self._actions(base, reasons), *self._put_into_use(made, base, inputs)]
+        built = builder.build(self._build(inputs, base, versions), self._report)
+        self._verify(built.image_id, versions)
+        record = self._new_record(built, base, versions, inputs)
+        used = _image_use.put_into_use(self._engine, self._request, built.image_id, self._live, record)
+        self._report(f"image: {self._request.name} is ready")
         after = Image.of(_image_use.live(self._engine, self._request.name))
-        return Result(Image.of(self._live), after, actions, warnings)
+        return Result(Image.of(self._live), after, [*self._actions(base, reasons), *used], warnings)
 
     def _reasons(self) -> tuple[list[str], dict[str, str]]:
         """Why a build is needed, and the versions as far as they are known without one."""
@@ -159,7 +160,7 @@ class _Convergence:
             network=self._request.network,
             target=f"latest-{agent.name}",
         )
-        image_id = builder.build(build, self._report)
+        image_id = builder.build(build, self._report).image_id
         try:
             return _read_from_image(self._engine, image_id, _LATEST_FILE)
         finally:
@@ -194,15 +195,17 @@ class _Convergence:
                 _image_use.discard(self._engine, image_id)
             raise
 
-    def _put_into_use(self, image: Image, base: Base, inputs: Inputs) -> list[Action]:
-        request = self._request
-        record = Record(request.name, image.context, base, image.base, image.agents, inputs.fingerprints())
-        actions = _image_use.put_into_use(self._engine, request, image.image_id, self._live, record)
-        self._report(f"image: {request.name} is ready")
-        return actions
-
-    def _check_disk(self) -> None:
-        check_disk(str(self._engine.info().get("DockerRootDir", "")), self._request.min_free)
+    def _new_record(self, built: Built, base: Base, versions: Mapping[str, str], inputs: Inputs) -> Record:
+        return Record(
+            name=self._request.name,
+            context=inputs.digest(),
+            base=base,
+            base_id=inputs.base_id,
+            agents=versions,
+            inputs=inputs.fingerprints(),
+            image_id=built.image_id,
+            stages=tuple(built.stages),
+        )
 
     def _unchanged(self) -> Result:
         image = Image.of(self._live)
@@ -213,41 +216,6 @@ class _Convergence:
             action("build", f"from {base.reference}: {', '.join(reasons)}"),
             action("verify", f"{len(self._request.agents)} agents, {len(self._request.commands)} programs"),
         ]
-
-
-def check_disk(data_root: str, min_free: int) -> None:
-    """Refuse to build on a disk that is too full; a data root that can't be seen from here is not judged."""
-    place = Path(data_root or "/nonexistent")
-    if not place.is_dir():
-        return
-    found = os.statvfs(place)
-    free = found.f_bavail * found.f_frsize
-    if free < min_free:
-        raise EngineError(
-            f"{place} has {_gib(free)} free, a build needs {_gib(min_free)} (min_free)",
-            "Free space there, e.g. `docker system prune`, or move the engine's data root",
-        )
-
-
-def _gib(size: int) -> str:
-    return f"{size / (1 << 30):.1f} GiB"
-
-
-@contextmanager
-def _locked(request: Request, report: Report) -> Iterator[None]:
-    """The instance's lock; says who holds it while waiting."""
-    _state.ensure_directory(_state.instance_directory(request.state_dir))
-    deadline = time.monotonic() + LOCK_SECONDS
-    with ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(_state.locked(request.state_dir, "build the image", _LOCK_TURN))
-                break
-            except LockedError as error:
-                if time.monotonic() >= deadline:
-                    raise
-                report(f"image: {error.message}")
-        yield
 
 
 def _predicted(name: str, before: Image | None, after: Image, reasons: Sequence[str]) -> Result:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ._base import Base
 from ._errors import EngineUnsupportedError
+from ._manifests import LATEST, Agent
 from ._naming import LABEL_AGENTS, LABEL_BASE, LABEL_CONTEXT, LABEL_INSTANCE
 
 SCHEMA = 1
@@ -68,7 +69,11 @@ def _sha256(text: str) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """What the last successful build was; kept in the state directory, without secrets."""
+    """What the image of a tag was made of; kept in the state directory, without secrets.
+
+    ``origin`` is what it was fetched as, empty for an image that was built here. ``stages`` are IDs of what the builder
+    has left in the engine.
+    """
 
     name: str = ""
     context: str = ""
@@ -76,6 +81,9 @@ class Record:
     base_id: str = ""
     agents: Mapping[str, str] | None = None
     inputs: Mapping[str, str] | None = None
+    image_id: str = ""
+    origin: str = ""
+    stages: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
         base = self.base
@@ -87,6 +95,9 @@ class Record:
             "base_id": self.base_id,
             "agents": dict(self.agents or {}),
             "inputs": dict(self.inputs or {}),
+            "image_id": self.image_id,
+            "origin": self.origin,
+            "stages": list(self.stages),
         }
 
     @classmethod
@@ -102,6 +113,9 @@ class Record:
             base_id=str(value.get("base_id", "")),
             agents=dict(value.get("agents") or {}),
             inputs=dict(value.get("inputs") or {}),
+            image_id=str(value.get("image_id", "")),
+            origin=str(value.get("origin", "")),
+            stages=tuple(value.get("stages") or ()),
         )
 
 
@@ -115,6 +129,8 @@ class Live:
     base: str
     agents: Mapping[str, str]
     size: int = 0  # bytes
+    architecture: str = ""
+    digests: Sequence[str] = ()  # what registries call it, "repository@sha256:..."
 
     @classmethod
     def from_inspect(cls, answer: Mapping[str, Any] | None) -> Live | None:
@@ -129,6 +145,8 @@ class Live:
             base=found.get(LABEL_BASE, ""),
             agents=parse_agents(found.get(LABEL_AGENTS, "")),
             size=int(answer.get("Size") or 0),
+            architecture=str(answer.get("Architecture", "")),
+            digests=tuple(answer.get("RepoDigests") or ()),
         )
 
 
@@ -156,6 +174,25 @@ def reasons(live: Live | None, inputs: Inputs | None, record: Record, no_cache: 
     if live.context == inputs.digest():
         return []
     return _changes(record.inputs or {}, inputs.fingerprints()) or ["its recorded content is another one"]
+
+
+def objections(image: Live, instance: str, agents: Sequence[Agent], architecture: str) -> list[str]:
+    """Why an image that was made elsewhere can't be this instance's image; empty when it can."""
+    found = []
+    if image.instance != instance:
+        found.append(f"it was made for {f'instance {image.instance}' if image.instance else 'no instance of Agentbox'}")
+    if not image.context:
+        found.append(f"it does not say what it was made of (label {LABEL_CONTEXT})")
+    if image.architecture != architecture:
+        found.append(f"it is for {image.architecture or 'an unknown machine'}, this engine is {architecture}")
+    return found + [text for agent in agents if (text := _unlike(image, agent))]
+
+
+def _unlike(image: Live, agent: Agent) -> str:
+    version = image.agents.get(agent.name)
+    if version is None:
+        return f"it holds no {agent.name}"
+    return "" if agent.version in (LATEST, version) else f"it holds {agent.name} {version} instead of {agent.version}"
 
 
 def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._archive import Archive
 from ._image_plan import Live, previous_name
 from ._manifests import Agent
+from ._registry import Login
 
 Action = Mapping[str, str]  # holds "action" and "detail"
 
@@ -31,6 +33,14 @@ class Request:
     min_free: int = 0  # bytes
     ca_file: str | None = None
     keep: int = 1  # images that were in use before
+    source: str = "build"  # or "registry", "archive"
+    repository: str = ""  # with a tag; where a built image goes, or where an image comes from
+    login: Login = field(default_factory=Login)
+    digest: str = ""  # of the image in the registry, empty for what the tag means there
+    save: bool = False  # a built image as an archive
+    archive: str = ""  # path of the archive that an image comes from
+    checksum: str = ""  # of that archive
+    awaited: bool = False  # another host is yet to make the image; concerns predictions only
     proxy: Mapping[str, str] = field(default_factory=dict, repr=False)
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -39,9 +49,23 @@ class Request:
         """The tag of the image that was in use before."""
         return previous_name(self.name)
 
+    @property
+    def archive_path(self) -> str:
+        """Where a built image is saved."""
+        return f"{self.state_dir}/image-{_file_name(self.name)}.tar.gz"
+
+    @property
+    def archive_note(self) -> str:
+        """Which image the archive holds."""
+        return f"{self.archive_path}.json"
+
     def record_path(self, name: str) -> str:
         """One record per tag: of ``name``, or of ``previous``."""
-        return f"{self.state_dir}/image-{name.replace('/', '_').replace(':', '_')}.json"
+        return f"{self.state_dir}/image-{_file_name(name)}.json"
+
+
+def _file_name(tag: str) -> str:
+    return tag.replace("/", "_").replace(":", "_")
 
 
 @dataclass(frozen=True)
@@ -53,6 +77,8 @@ class Image:
     base: str = ""
     agents: Mapping[str, str] = field(default_factory=dict)
     size: int = 0  # bytes
+    digest: str = ""  # in the registry
+    archive: Archive | None = None
 
     @classmethod
     def of(cls, live: Live | None) -> Image | None:

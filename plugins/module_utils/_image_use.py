@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http
+from collections.abc import Iterable
 from pathlib import Path
 
 from ._engine import Engine
@@ -34,12 +35,15 @@ def put_into_use(engine: Engine, request: Request, image_id: str, before: Live |
     The image before is kept under ``request.previous`` with its record, see ``restore``.
     """
     done = []
+    last = read_record(request, request.name)
     if before and before.image_id != image_id and before.instance == request.instance and request.keep:
         _tag(engine, before.image_id, request.previous)
-        _write_record(request, request.previous, read_record(request, request.name))
+        _write_record(request, request.previous, last)
         done.append(action("keep", f"{request.previous}, the image before"))
     _tag(engine, image_id, request.name)
     _write_record(request, request.name, record)
+    for stage in set(last.stages) - set(record.stages):
+        discard(engine, stage, parents=True)
     return [action("tag", request.name), *done, *_prune(engine, request)]
 
 
@@ -71,17 +75,22 @@ def remove(engine: Engine | None, request: Request, *, check: bool) -> Result:
     if engine is None:
         return Result(None, None)
     before = Image.of(live(engine, request.name))
-    found = {name: live(engine, name) for name in (request.name, request.previous)}
-    own = [name for name, image in found.items() if image and image.instance == request.instance]
-    foreign = [name for name, image in found.items() if image and name not in own]
-    warnings = [f"image {name} was not made by instance {request.instance} and is left alone" for name in foreign]
+    names = [name for name in (request.name, request.previous, request.repository) if name]
+    found = {name: image for name in names if (image := live(engine, name))}
+    own = [name for name, image in found.items() if image.instance == request.instance]
+    foreign = [name for name in found if name not in own]
+    files = [request.archive_path] if Path(request.archive_path).is_file() else []
+    superseded = _unused(engine, _untagged(engine, request.instance))
     if not check:
         for name in own:
             _remove_tag(engine, request, name)
-        for image_id in _untagged(engine, request.instance) if own else []:
-            discard(engine, image_id)
+        for image_id in superseded:
+            discard(engine, image_id, parents=True)
+        for path in [*files, *([request.archive_note] if files else [])]:
+            remove_file(path)
     after = before if request.name in foreign else None
-    return Result(before, after, [action("remove", name) for name in own], warnings)
+    warnings = [f"image {name} was not made by instance {request.instance} and is left alone" for name in foreign]
+    return Result(before, after, [action("remove", thing) for thing in (*own, *superseded, *files)], warnings)
 
 
 def _prune(engine: Engine, request: Request) -> list[Action]:
@@ -103,16 +112,19 @@ def _untag_previous(engine: Engine, request: Request) -> None:
         _remove_tag(engine, request, request.previous)
 
 
-def discard(engine: Engine, image_id: str) -> bool:
-    """Remove an untagged image, unless it is in use; whether it is gone.
+def discard(engine: Engine, image_id: str, *, parents: bool = False) -> bool:
+    """Remove an image, unless it has a tag or is in use; whether it is gone.
 
-    ``noprune`` keeps what later builds find in the cache.
+    Its untagged ``parents`` are what later builds find in the cache.
     """
     import docker.errors
 
+    found = engine.inspect_image(image_id)
+    if found is None or found.get("RepoTags"):
+        return False
     with engine.doing(f"remove image {image_id}"):
         try:
-            engine.client.remove_image(image_id, noprune=True)
+            engine.client.remove_image(image_id, noprune=not parents)
         except docker.errors.APIError as error:
             if error.status_code not in (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT):
                 raise
@@ -126,6 +138,13 @@ def _untagged(engine: Engine, instance: str) -> list[str]:
     with engine.doing("look for superseded images"):
         images = engine.client.images(filters={"dangling": True, "label": labels})
     return [image["Id"] for image in sorted(images, key=lambda image: int(image["Created"]), reverse=True)]
+
+
+def _unused(engine: Engine, images: Iterable[str]) -> list[str]:
+    """Those of ``images`` that no container was made from."""
+    with engine.doing("list containers"):
+        used = {container["ImageID"] for container in engine.client.containers(all=True)}
+    return [image for image in images if image not in used]
 
 
 def _tag(engine: Engine, image_id: str, name: str) -> None:

@@ -14,13 +14,19 @@ Item = TypeVar("Item", str, bytes)
 Idle = Callable[[], None]
 
 
-def pump(stream: Iterable[Item], observe: Callable[[Item], None], idle: Idle, interval: float = IDLE_SECONDS) -> None:
+def pump(
+    stream: Iterable[Item],
+    observe: Callable[[Item], None],
+    idle: Idle,
+    interval: float = IDLE_SECONDS,
+    most_waiting: int = 0,
+) -> None:
     """Hand every item of ``stream`` to ``observe``; call ``idle`` after each ``interval`` seconds without one.
 
-    Returns at the end of ``stream``. An exception of ``stream``, ``observe`` or ``idle`` is raised here; the last two
-    are the way to give up on a stream that hangs.
+    ``most_waiting`` bounds how many items are read ahead (0: no bound). Returns at the end of ``stream``. An exception
+    of ``stream``, ``observe`` or ``idle`` is raised here; the last two are the way to give up on a stream that hangs.
     """
-    inbox: queue.SimpleQueue[Item | Exception | None] = queue.SimpleQueue()
+    inbox: queue.Queue[Item | Exception | None] = queue.Queue(most_waiting)
 
     def read() -> None:
         try:

@@ -16,6 +16,9 @@ description:
     previous image in use.
   - The image that was in use before is kept as C(<name>:previous) (as C(<name>:<tag>-previous) when the tag is not
     C(latest)). Older ones are removed unless a container uses them.
+  - Instead of building it, a host can take the image that another host has built, from a registry by its digest or from
+    an archive by its checksum. It gets the tag when it is of the same instance, fits the machine and passes the same
+    proof. Its labels are the builder's, so boxes made from it are the same.
   - BuildKit is used where a docker client with a working one is found, else the classic builder of the engine.
 extends_documentation_fragment:
   - agentbox.fleet.engine
@@ -26,6 +29,7 @@ attributes:
     details:
       - What a build would produce from a base image that is yet to be had can't be told before; the module then
         predicts that it builds, without the digest.
+      - What another host is yet to build can't be told either, see O(awaited).
   diff_mode:
     support: full
   idempotent:
@@ -53,7 +57,7 @@ options:
     default: agentbox
   dockerfile:
     description:
-      - Content of the Dockerfile. Required with O(state=present).
+      - Content of the Dockerfile. Required with O(state=present) and O(source=build).
       - It has to start C(FROM ${BASE}), and has C(host/ca-bundle.crt) (the host's certificates) and C(host/apt.list)
         (the host's APT sources for the base, may be empty) in its context.
       - For each agent it gets the build argument C(VERSION_<NAME>). With a version C(latest) it needs a stage
@@ -147,6 +151,25 @@ EXAMPLES = r"""
     agents: [claude]
     no_cache: true
 
+- name: Build it once and push it
+  agentbox.fleet.image:
+    name: agentbox:latest
+    dockerfile: "{{ lookup('ansible.builtin.template', 'Dockerfile.j2') }}"
+    files: "{{ lookup('agentbox.fleet.image_files') }}"
+    manifests: "{{ lookup('agentbox.fleet.manifests') }}"
+    agents: [claude]
+    repository: registry.example/agentbox
+    registry_username: builder
+    registry_password: "{{ registry_password }}"
+
+- name: Take it from there
+  agentbox.fleet.image:
+    name: agentbox:latest
+    source: registry
+    repository: registry.example/agentbox
+    manifests: "{{ lookup('agentbox.fleet.manifests') }}"
+    agents: [claude]
+
 - name: Go back to the image that was in use before
   agentbox.fleet.image:
     name: agentbox:latest
@@ -188,6 +211,15 @@ image:
       description: Its size in bytes with the layers that it shares with others; 0 before it is built.
       type: int
       sample: 1093847211
+    digest:
+      description: With O(repository) what the registry calls it; empty before it is pushed.
+      type: str
+      sample: sha256:5e1d
+    archive:
+      description:
+        - With O(save=true) the archive, with its C(path), C(checksum) and C(size) in bytes; null before it is saved.
+      type: dict
+      sample: {path: /var/lib/agentbox/agentbox/image-agentbox_latest.tar.gz, checksum: "sha256:88d0", size: 391847211}
 superseded:
   description: ID of the image that lost the tag in this run; empty when none did, and in check mode.
   returned: always
@@ -200,7 +232,8 @@ actions:
   elements: dict
   contains:
     action:
-      description: One of C(build), C(verify), C(tag), C(keep), C(prune), C(remove).
+      description:
+        - One of C(build), C(pull), C(load), C(verify), C(tag), C(keep), C(prune), C(push), C(save), C(remove).
       type: str
     detail:
       description: Why, or what.
@@ -209,16 +242,20 @@ actions:
 """
 
 import os
+import re
+from collections.abc import Callable
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.agentbox.fleet.plugins.module_utils import (
     _engine,
     _image,
+    _image_fetch,
     _image_use,
     _manifests,
     _naming,
     _proxy,
+    _registry,
     _values,
 )
 from ansible_collections.agentbox.fleet.plugins.module_utils._base import SOURCES
@@ -228,6 +265,8 @@ from ansible_collections.agentbox.fleet.plugins.module_utils._errors import (
 )
 from ansible_collections.agentbox.fleet.plugins.module_utils._image_types import Image, Request, Result
 from ansible_collections.agentbox.fleet.plugins.module_utils._progress import file_reporter
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     **_engine.ENGINE_OPTIONS,
@@ -241,6 +280,15 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     "verify": {"type": "list", "elements": "list", "default": []},
     "base": {"type": "str", "default": "debian:bookworm-slim"},
     "base_source": {"type": "str", "choices": list(SOURCES), "default": "auto"},
+    "source": {"type": "str", "choices": ["build", "registry", "archive"], "default": "build"},
+    "repository": {"type": "str"},
+    "digest": {"type": "str"},
+    "registry_username": {"type": "str"},
+    "registry_password": {"type": "str", "no_log": True},
+    "save": {"type": "bool", "default": False},
+    "archive": {"type": "path"},
+    "checksum": {"type": "str"},
+    "awaited": {"type": "bool", "default": False},
     "build_args": {"type": "dict", "default": {}},
     "build_network": {"type": "str"},
     "no_cache": {"type": "bool", "default": False},
@@ -256,6 +304,8 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
 def parse_request(params: dict[str, Any], environ: dict[str, str]) -> Request:
     """The module's options as a request; ``DeclarationError`` names the option that is wrong."""
     instance = _parse("instance", _values.name, params["instance"])
+    if params["state"] == "present" and params["source"] == "build" and not params["dockerfile"]:
+        raise DeclarationError("dockerfile: is required to build an image")
     proxy = _proxy.of_host(environ) if params["proxy"] is None else params["proxy"]
     root = params["state_root"] or _naming.default_state_root(os.geteuid(), environ)
     return Request(
@@ -268,6 +318,14 @@ def parse_request(params: dict[str, Any], environ: dict[str, str]) -> Request:
         commands=params["verify"],
         base=params["base"],
         base_source=params["base_source"],
+        source=params["source"],
+        repository=_parse("repository", _values.image, params["repository"]) if params["repository"] else "",
+        digest=_digest("digest", params["digest"]),
+        login=_registry.Login(params["registry_username"] or "", params["registry_password"] or ""),
+        save=params["save"],
+        archive=params["archive"] or "",
+        checksum=_digest("checksum", params["checksum"]),
+        awaited=params["awaited"],
         build_args=_texts("build_args", params["build_args"]),
         network=params["build_network"],
         no_cache=params["no_cache"],
@@ -284,6 +342,12 @@ def _parse(option: str, parser: _values.Parser, value: object) -> Any:
         return parser(value)
     except _values.InvalidValueError as error:
         raise DeclarationError(f"{option}{error.key}: {error.message}") from None
+
+
+def _digest(option: str, value: str | None) -> str:
+    if value and not _DIGEST.fullmatch(value):
+        raise DeclarationError(f"{option}: must be sha256: and 64 hexadecimal digits, not {value!r}")
+    return value or ""
 
 
 def _texts(option: str, values: dict[str, Any]) -> dict[str, str]:
@@ -306,9 +370,15 @@ def run(params: dict[str, Any], check: bool) -> dict[str, Any]:
     if params["state"] == "absent":
         result = _image_use.remove(engine, request, check=check)
     else:
-        act = _image.restore if params["state"] == "previous" else _image.converge
+        act = _act(params["state"], params["source"])
         result = act(engine, request, check=check, report=file_reporter(params["progress"]))
     return outcome(request.name, result, check=check)
+
+
+def _act(state: str, source: str) -> Callable[..., Result]:
+    if state == "previous":
+        return _image.restore
+    return _image.converge if source == "build" else _image_fetch.converge
 
 
 def outcome(name: str, result: Result, *, check: bool) -> dict[str, Any]:
@@ -325,13 +395,15 @@ def outcome(name: str, result: Result, *, check: bool) -> dict[str, Any]:
 
 
 def described(name: str, image: Image) -> dict[str, Any]:
-    return {"id": image.image_id, "name": name, "size": image.size, **image.shown()}
+    archive = vars(image.archive) if image.archive else None
+    published = {"digest": image.digest, "archive": archive}
+    return {"id": image.image_id, "name": name, "size": image.size, **published, **image.shown()}
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec=ARGUMENT_SPEC,
-        required_if=[("state", "present", ("dockerfile",))],
+        required_if=[("source", "registry", ("repository",))],
         supports_check_mode=True,
     )
     try:

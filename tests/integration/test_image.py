@@ -18,7 +18,7 @@ from ansible_collections.agentbox.fleet.plugins.module_utils import (
     _base,
     _build,
     _engine,
-    _image,
+    _image_guard,
     _naming,
     _sources,
 )
@@ -301,9 +301,9 @@ def test_too_little_space_stops_before_the_build(built: Workshop) -> None:
 
 def test_the_free_space_is_the_file_systems(place: Path) -> None:
     with engines.mounted("tmpfs", place / "disk", options="size=1m,mode=0755") as disk:
-        _image.check_disk(str(disk), 1 << 10)
+        _image_guard.check_disk(str(disk), 1 << 10, "a build")
         with pytest.raises(EngineError, match=r"0\.0 GiB free, a build needs 1\.0 GiB"):
-            _image.check_disk(str(disk), 1 << 30)
+            _image_guard.check_disk(str(disk), 1 << 30, "a build")
 
 
 def test_no_cache_builds_every_time(built: Workshop) -> None:
@@ -470,7 +470,7 @@ def test_both_builders_build_and_explain_alike(workshop: Workshop, builder: _bui
         proxy={"http_proxy": f"http://user:{CANARY}@proxy.example:9"},
         network="none",
     )
-    image_id = builder.build(build, lines.append)
+    image_id = builder.build(build, lines.append).image_id
     assert workshop.images() == [image_id]
     assert any("[first" in line and "RUN echo said-" in line for line in lines)
     assert f"build: said-{build.arguments['WORD']}-by-http://***@proxy.example:9" in lines
@@ -496,7 +496,7 @@ def test_credentials_of_package_sources_reach_a_build_and_no_layer(
         no_cache=True,
     )
     lines: list[str] = []
-    image_id = _build.find_builder(connected).build(build, lines.append)
+    image_id = _build.find_builder(connected).build(build, lines.append).image_id
     assert "build: //files.example/:_authToken=***" in lines
     kept = output_of(workshop, image_id, "cat /root/.npmrc")
     history = json.dumps(workshop.engine.history(image_id))

@@ -1,0 +1,179 @@
+"""Images as files: one image per compressed archive, without a tag, named by a checksum.
+
+An archive without tags can't take a name away from another image when it is loaded; who loads it gives the tag, after
+having seen what it is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import tarfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from . import _lines
+from ._engine import Engine
+from ._errors import AgentboxError
+from ._progress import Report
+
+_LEVEL = 1  # of gzip: beyond it a builder waits minutes for a tenth less
+_CHUNKS_AHEAD = 8  # of 2 MiB
+_LOADED = re.compile(r"^Loaded image(?: ID)?: (?P<image>\S+)$", re.MULTILINE)
+_DAMAGES = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError)
+# Where the index of the OCI layout names images; Docker's own list has them under RepoTags.
+_NAME_ANNOTATIONS = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
+
+
+class ArchiveError(AgentboxError):
+    """An archive could not be written, or is not what it has to be."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A file that holds an image. ``checksum`` is ``sha256:`` and 64 hexadecimal digits, ``size`` in bytes."""
+
+    path: str
+    checksum: str
+    size: int
+
+
+def save(engine: Engine, image_id: str, path: str, uid: int, report: Report) -> Archive:
+    """Write an image to ``path``, readable by ``uid`` only. What was there stays until the new file is complete."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.new")
+    try:
+        temporary.unlink(missing_ok=True)  # left by a killed run
+        checksum = _write(engine, image_id, temporary, uid, report)
+        temporary.rename(target)
+    except OSError as error:
+        raise ArchiveError(f"cannot write {path}: {error.strerror or error}", "Free space there") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return Archive(path, checksum, target.stat().st_size)
+
+
+def _write(engine: Engine, image_id: str, path: Path, uid: int, report: Report) -> str:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        if os.fstat(descriptor).st_uid != uid:
+            os.fchown(descriptor, uid, -1)
+        hashing = _Hashing(stream)
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=hashing, mtime=0) as packed:
+            report("save: packing the image")
+            _pack(engine, image_id, packed, report)
+        stream.flush()
+        os.fsync(descriptor)
+    return hashing.checksum
+
+
+def _pack(engine: Engine, image_id: str, packed: gzip.GzipFile, report: Report) -> None:
+    written = 0
+
+    def observe(chunk: bytes) -> None:
+        nonlocal written
+        written += packed.write(chunk)
+
+    def idle() -> None:
+        report(f"save: {written >> 20} MiB, the engine is reading the image")
+
+    with engine.doing(f"save image {image_id}"):
+        _lines.pump(engine.client.get_image(image_id), observe, idle, most_waiting=_CHUNKS_AHEAD)
+
+
+def load(engine: Engine, path: str, checksum: str, report: Report) -> str:
+    """Load the image of an archive; its ID. It has no tag.
+
+    Raises ``ArchiveError`` when the file is not the one that ``checksum`` names, holds anything but one image, or
+    names images.
+    """
+    report("load: checking the archive")
+    _inspect(path, checksum)
+    loaded: list[str] = []
+    with Path(path).open("rb") as stream, engine.doing(f"load {path}"):
+        events = engine.client.load_image(stream)
+        _lines.pump(_messages(path, events), loaded.append, lambda: report("load: the engine is unpacking the image"))
+    found = _LOADED.findall("\n".join(loaded))
+    if len(found) != 1:
+        raise ArchiveError(f"load {path}: the engine named no image")
+    return str(found[0])
+
+
+def _messages(path: str, events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for event in events:
+        if "error" in event:
+            raise ArchiveError(f"load {path}: {event['error']}")
+        yield str(event.get("stream") or event.get("status") or "").strip()
+
+
+def _inspect(path: str, checksum: str) -> None:
+    """See that an archive is the right file and what its own lists say."""
+    lists: dict[str, Any] = {}
+    try:
+        with Path(path).open("rb") as stream:
+            hashing = _Hashing(stream)
+            with suppress(*_DAMAGES), gzip.GzipFile(fileobj=hashing) as unpacked:
+                lists = _lists(unpacked)
+            while hashing.read(1 << 20):
+                pass
+    except OSError as error:
+        raise ArchiveError(f"cannot read {path}: {error.strerror or error}") from error
+    if hashing.checksum != checksum:
+        raise ArchiveError(
+            f"{path} is not the archive that was asked for: its checksum is {hashing.checksum}, not {checksum}",
+            "Let the builder save it anew, and carry it again",
+        )
+    if len(lists.get("manifest.json") or []) != 1:
+        raise ArchiveError(f"{path} is no archive of one image")
+    if names := _names(lists):
+        raise ArchiveError(
+            f"{path} would give the name {', '.join(names)} to its image", "Take an archive that role image has made"
+        )
+
+
+def _lists(unpacked: gzip.GzipFile) -> dict[str, Any]:
+    with tarfile.open(fileobj=unpacked, mode="r|") as tar:
+        found = {}
+        for entry in tar:
+            stream = tar.extractfile(entry) if entry.name in ("manifest.json", "index.json") else None
+            if stream:
+                found[entry.name] = json.load(io.BytesIO(stream.read()))
+    return found
+
+
+def _names(lists: Mapping[str, Any]) -> list[str]:
+    """The names that loading would give away."""
+    tags = [str(tag) for image in lists.get("manifest.json") or [] for tag in image.get("RepoTags") or []]
+    manifests = (lists.get("index.json") or {}).get("manifests") or []
+    annotations = [manifest.get("annotations") or {} for manifest in manifests]
+    return tags + [str(found[key]) for found in annotations for key in _NAME_ANNOTATIONS if key in found]
+
+
+class _Hashing(io.RawIOBase):
+    """A file that is written or read once, front to back, and hashed on the way."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        super().__init__()
+        self._stream = stream
+        self._hash = hashlib.sha256()
+
+    @property
+    def checksum(self) -> str:
+        return f"sha256:{self._hash.hexdigest()}"
+
+    def write(self, data: Any) -> int:
+        self._hash.update(data)
+        return self._stream.write(data)
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._hash.update(data)
+        return data
