@@ -160,7 +160,7 @@ def _lock(request: Request, missing: Iterable[Directory], *, staying: bool) -> A
     state_dir = request.setting.state_dir
     if request.check or not (staying or Path(state_dir).is_dir()):
         return nullcontext()
-    for directory in missing:
+    for directory in missing if staying else ():
         _state.ensure_directory(directory)
     return _state.locked(state_dir, "module box", request.lock_timeout)
 

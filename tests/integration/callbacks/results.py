@@ -36,6 +36,7 @@ class CallbackModule(CallbackBase):
         self._write(result, skipped=True)
 
     def _write(self, result: Any, **marks: bool) -> None:
-        line = {**result.result, **marks, "task": result.task.get_name().rsplit(" : ", 1)[-1]}
+        names = {"host": result.host.get_name(), "task": result.task.get_name().rsplit(" : ", 1)[-1]}
+        line = {**result.result, **marks, **names}
         with Path(os.environ["AGENTBOX_TEST_RESULTS"]).open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(line, default=str) + "\n")
