@@ -33,7 +33,7 @@ IN_WHEEL = "agentbox/collections" / FLEET
 AT_RUN_TIME = ("agents", "meta", "playbooks", "plugins", "requirements", "roles", "src", "templates")
 BUILD_CONTEXT = "{{ lookup('agentbox.fleet.image_files') | to_json(sort_keys=True) | hash('sha256') }}"
 TIMEOUT = 240  # seconds for one command
-FOREIGN = ("AGENTBOX_", "ANSIBLE_", "DOCKER_", "XDG_", "SUDO_", "WORKSPACE", "MEM", "CPUS")
+FOREIGN = ("AGENTBOX_", "ANSIBLE_", "DOCKER_", "PYTHON", "XDG_", "SUDO_", "WORKSPACE", "MEM", "CPUS")
 
 
 @dataclass(frozen=True)
@@ -74,19 +74,18 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def run(*command: str | Path, cwd: Path, env: Mapping[str, str]) -> str:
-    """Output of a command that must succeed."""
+    """Standard output of a command that must succeed."""
     done = subprocess.run(
         list(map(str, command)),
         cwd=cwd,
         env=env,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
         timeout=TIMEOUT,
         check=False,
     )
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
@@ -326,13 +325,14 @@ def test_the_packaged_command_line_needs_no_clone(engine: docker.APIClient, pack
         workspace.mkdir()
         agentbox = packaged / "bin/agentbox"
         try:
+            where = run(packaged / "bin/python", "-c", "import agentbox; print(agentbox.__file__)", cwd=place, env=env)
+            assert Path(where).is_relative_to(packaged)
             said = run(agentbox, "up", "--port", str(free_port()), "--memory", "512m", cwd=workspace, env=env)
             assert str(workspace) in said
             found = engine.inspect_container(instance)
             assert found["Config"]["Labels"][_naming.LABEL_CONTEXT] == context(engine, engines.IMAGE_CLAUDE)
             report: dict[str, Any] = json.loads(run(agentbox, "doctor", "--json", cwd=workspace, env=env))
             assert report["verdict"] in ("ok", "warn")
-            assert instance in run(agentbox, "ls", cwd=place, env=env)
-            run(agentbox, "down", "--volumes", cwd=workspace, env=env)
+            assert str(workspace) in run(agentbox, "ls", cwd=place, env=env)
         finally:
             shutil.rmtree(f"/var/lib/agentbox/{instance}", ignore_errors=True)
