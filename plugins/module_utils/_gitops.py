@@ -28,7 +28,7 @@ _RELATIVE = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]{0,400}")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _ABSOLUTE = re.compile(r"/[A-Za-z0-9_./-]{1,400}")
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
-_SCP_LIKE = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9][A-Za-z0-9._-]*:(?!//)\S+")
+_SCP_LIKE = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9][A-Za-z0-9._-]*:(?!//|:)\S+")
 _AUTHENTICATED = ("https", "ssh", "file")  # the client knows who it talks to
 _OPEN = ("http", "git")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from agentbox._shared._gitops import Places, Settings, uses_ssh
 from agentbox._shared._health import plain
 from agentbox._shared._programs import plain_environment
+from agentbox._shared._state import remove_tree
 
 from .errors import RefusedError, RunError
 
@@ -46,7 +47,7 @@ class Repository:
             if problem is not None:
                 shutil.rmtree(fresh, ignore_errors=True)
                 raise RunError(f"cannot fetch {self._settings.branch} of {self._settings.repository}: {problem}")
-            shutil.rmtree(self._places.repository, ignore_errors=True)
+            remove_tree(str(self._places.repository))
             fresh.rename(self._places.repository)
         return self._git(self._places.repository, "rev-parse", f"{_HEAD}^{{commit}}").stdout.strip()
 

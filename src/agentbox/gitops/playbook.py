@@ -90,10 +90,11 @@ class Playbook:
             **own,
             **self._settings.environment,
             "LC_ALL": "C.UTF-8",
-            "PATH": f"{Path(sys.executable).parent}:{own['PATH']}",
             "ANSIBLE_COLLECTIONS_PATH": ":".join(map(str, collections)),
             "ANSIBLE_CALLBACKS_ENABLED": "agentbox.fleet.activity",
             "ANSIBLE_NOCOLOR": "1",
+            # The journal gets the run's summary; what the modules are called with stands in the log.
+            "ANSIBLE_NO_TARGET_SYSLOG": "1",
             "AGENTBOX_ACTIVITY": str(activity),
         }
 
