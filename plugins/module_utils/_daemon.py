@@ -9,26 +9,34 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
-from ._engine import engine_host, identify
+from ._engine import engine_host, identify, is_rootless, properties, reloaded_since
 from ._errors import AgentboxError, EngineAbsentError, EngineError, EngineStoppedError, EngineUnreachableError
 from ._programs import plain_environment
+from ._state import remove_tree
 from ._wire import SYSTEM_SOCKETS, daemon_program
 
 UNIT = "docker.service"
 # The socket goes first: while it listens, the next client would start the daemon again.
 UNITS = ("docker.socket", UNIT)
 DISTRIBUTION_PACKAGE = "docker.io"
+UPSTREAM_PACKAGE = "docker-ce"
+UPSTREAM_CONTAINERD = "containerd.io"
+# Made by the docker role, so an engine that came from it is the role's to keep and to remove.
+UPSTREAM_SOURCE = Path("/etc/apt/sources.list.d/agentbox-docker.sources")
 DAEMON_NAME = "dockerd"
 LOG_LINES = 15
 _POLL = 0.2  # seconds
+_START_TIME = 19  # of /proc/<pid>/stat, counted behind the program's name
 _DEFAULTS = "/etc/default/docker"
 # $1 is the daemon. The options of the package's configuration count here as they do in its init script.
 _START_SCRIPT = f"""
@@ -49,6 +57,8 @@ class HostPaths:
     containerd_pid_file: Path = Path("/var/run/docker/containerd/containerd.pid")
     log: Path = Path("/var/log/docker.log")
     proc: Path = Path("/proc")
+    data: Path = Path("/var/lib/docker")
+    containerd_data: Path = Path("/var/lib/containerd")
 
 
 @dataclass(frozen=True)
@@ -60,9 +70,10 @@ class DaemonFacts:
     version: str | None
     api: str | None
     podman: bool
+    rootless: bool
     program: str | None
     package: str | None  # the package that owns ``program``
-    provider: str  # none, distribution, other
+    provider: str  # none, distribution, upstream, other
     system: bool  # the address is that of the system's engine, which can be installed and started
     library: bool  # this Python finds the docker SDK
 
@@ -70,11 +81,16 @@ class DaemonFacts:
 def facts(docker_host: str | None) -> DaemonFacts:
     """Look at the host's engine. Changes nothing; raises for an address that cannot be an engine's."""
     program = daemon_program()
-    found: dict[str, Any] = {"version": None, "api": None, "podman": False}
+    found: dict[str, Any] = {"version": None, "api": None, "podman": False, "rootless": False}
     try:
         identity = identify(docker_host)
+        found = {
+            "version": identity.version,
+            "api": identity.api,
+            "podman": identity.podman,
+            "rootless": is_rootless(properties(identity)),
+        }
         state, message = "running", ""
-        found = {"version": identity.version, "api": identity.api, "podman": identity.podman}
     except EngineUnreachableError as error:
         state, message = error.kind, str(error)
     package = owning_package(program) if program else None
@@ -83,8 +99,8 @@ def facts(docker_host: str | None) -> DaemonFacts:
         message=message,
         program=program,
         package=package,
-        provider=provider(state, package),
-        system=_is_system_host(docker_host),
+        provider=provider(state, package, UPSTREAM_SOURCE.exists()),
+        system=is_system_host(docker_host),
         library=importlib.util.find_spec("docker") is not None,
         **found,
     )
@@ -94,10 +110,15 @@ def as_dict(known: DaemonFacts) -> dict[str, Any]:
     return asdict(known)
 
 
-def provider(state: str, package: str | None) -> str:
-    """Who made the engine: nobody, the distribution, or somebody else whose work is left alone."""
+def provider(state: str, package: str | None, own_source: bool) -> str:
+    """Who made the engine: nobody, the distribution, Docker through the role's own source, or somebody else.
+
+    The work of somebody else is left alone.
+    """
     if state == EngineAbsentError.kind:
         return "none"
+    if package == UPSTREAM_PACKAGE and own_source:
+        return "upstream"
     return "distribution" if package == DISTRIBUTION_PACKAGE else "other"
 
 
@@ -119,13 +140,14 @@ def needs_start(docker_host: str | None) -> bool:
     try:
         identify(docker_host)
     except EngineStoppedError as error:
-        if not _is_system_host(docker_host):
+        if not is_system_host(docker_host):
             raise EngineError(error.message, "It is not the system's engine; start it the way it was set up") from error
         return True
     return False
 
 
-def _is_system_host(docker_host: str | None) -> bool:
+def is_system_host(docker_host: str | None) -> bool:
+    """Whether the address is that of the system's engine."""
     return engine_host(docker_host, os.environ) in {f"unix://{path}" for path in SYSTEM_SOCKETS}
 
 
@@ -215,6 +237,80 @@ def stop(timeout: float, paths: HostPaths = HostPaths()) -> None:
             )
         time.sleep(_POLL)
     paths.service_pid_file.unlink(missing_ok=True)
+
+
+def restart(docker_host: str | None, timeout: float, paths: HostPaths = HostPaths()) -> None:
+    """Stop the system's daemon and start it anew. Raises like ``stop`` and ``start``."""
+    stop(timeout, paths)
+    start(docker_host, timeout, paths)
+
+
+def reload(docker_host: str | None, timeout: float, paths: HostPaths = HostPaths()) -> None:
+    """Let the running daemon take its configuration anew; raises when it does not within ``timeout`` seconds."""
+    pid = daemon_pid(paths.pid_file, paths.proc)
+    if pid is None:
+        raise EngineError(f"{paths.pid_file} names no running engine to reload")
+    identity = identify(docker_host)
+    moment = time.time()
+    os.kill(pid, signal.SIGHUP)
+    deadline = time.monotonic() + timeout
+    while not reloaded_since(identity, moment):
+        if time.monotonic() > deadline:
+            raise EngineError(f"the engine did not take the configuration within {timeout:.0f} s", "Look at its log")
+        time.sleep(_POLL)
+
+
+def reload_units() -> None:
+    """Let systemd read its units anew."""
+    done = _run("systemctl", "daemon-reload")
+    if done.returncode != 0:
+        raise EngineError(f"systemctl daemon-reload failed: {done.stderr.strip()}")
+
+
+def refusal(configuration: bytes) -> str | None:
+    """Why the installed daemon refuses ``configuration`` (of ``daemon.json``); None if it does not or can't tell.
+
+    Daemons check a configuration without starting since version 23.
+    """
+    program = daemon_program()
+    if program is None:
+        return None
+    with NamedTemporaryFile(prefix="agentbox-daemon-", suffix=".json") as file:
+        file.write(configuration)
+        file.flush()
+        checked = _run(program, "--validate", f"--config-file={file.name}")
+        said = checked.stderr.strip().replace(file.name, "it")
+    if checked.returncode == 0 or "unknown flag: --validate" in said:
+        return None
+    return said
+
+
+def life(paths: HostPaths = HostPaths()) -> str | None:
+    """What tells this life of the daemon from the next: its process and when that started; None: it does not run."""
+    pid = daemon_pid(paths.pid_file, paths.proc)
+    if pid is None:
+        return None
+    # The program's name, which may hold anything, ends at the last parenthesis (proc(5)).
+    fields = (paths.proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    return f"{pid}:{fields[_START_TIME]}"
+
+
+def data(paths: HostPaths = HostPaths()) -> list[Path]:
+    """Directories with images, containers and volumes, as far as they hold anything.
+
+    Containerd's counts only where nobody but Docker uses it: it may hold the containers of others.
+    """
+    containerd = shutil.which("containerd", path=plain_environment()["PATH"])
+    shared = containerd is not None and owning_package(containerd) != UPSTREAM_CONTAINERD
+    directories = [paths.data, *([] if shared else [paths.containerd_data])]
+    return [directory for directory in directories if directory.is_dir() and any(directory.iterdir())]
+
+
+def remove_data(directories: Iterable[Path]) -> None:
+    """Remove what ``directories`` hold. They themselves stay, because they may be file systems of their own."""
+    for directory in directories:
+        for entry in sorted(directory.iterdir()):
+            remove_tree(str(entry))
 
 
 def daemon_pid(pid_file: Path, proc: Path = Path("/proc")) -> int | None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from . import _exec, _wire
 from ._errors import EngineAbsentError, EngineError, EngineTimeoutError, EngineUnsupportedError
@@ -150,6 +151,33 @@ def identify(option: str | None = None, environ: Mapping[str, str] = os.environ)
         version=str(version.get("Version", "unknown")),
         podman=any("podman" in name.lower() for name in components),
     )
+
+
+def properties(identity: EngineIdentity) -> dict[str, Any]:
+    """Answer of ``GET /info``, without the docker SDK. Raises like ``identify``."""
+    found: dict[str, Any] = _wire.ask(identity.address(PROBE_TIMEOUT), "GET", "/info")
+    return found
+
+
+def is_rootless(info: Mapping[str, Any]) -> bool:
+    """Whether the engine with these ``properties()`` runs without root."""
+    return "name=rootless" in (info.get("SecurityOptions") or [])
+
+
+def reloaded_since(identity: EngineIdentity, moment: float) -> bool:
+    """Whether the engine took its configuration anew since ``moment`` (seconds of the epoch).
+
+    It tells so in an event, and only when it took all of it (moby, daemon/reload.go).
+    """
+    address = identity.address(PROBE_TIMEOUT)
+    filters = quote(json.dumps({"type": ["daemon"], "event": ["reload"]}))
+    connection = _wire.UnixConnection(address.path, address.timeout)
+    try:
+        with _wire.answering(address.path, address.timeout):
+            path = f"/events?since={moment:.9f}&until={time.time():.9f}&filters={filters}"
+            return bool(_wire.accepted(_wire.send(connection, address, "GET", path)).read().strip())
+    finally:
+        connection.close()
 
 
 def connect(option: str | None = None, environ: Mapping[str, str] = os.environ) -> Engine:

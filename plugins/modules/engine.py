@@ -32,6 +32,13 @@ options:
     type: str
     choices: [started, stopped]
     default: started
+  remove_data:
+    description:
+      - With O(state=stopped) also remove all images, containers and volumes, which is what C(/var/lib/docker) holds.
+        The same goes for C(/var/lib/containerd), unless containerd is the distribution's, which others use too.
+      - Data that the daemon's configuration keeps elsewhere stays.
+    type: bool
+    default: false
   timeout:
     description: Seconds to wait for the engine to answer, or to be gone.
     type: int
@@ -57,7 +64,7 @@ actions:
   returned: always
   type: list
   elements: str
-  sample: [start]
+  sample: [stop, remove /var/lib/docker]
 manager:
   description: What started the engine, C(systemd), C(init script) or C(directly).
   returned: when it was started
@@ -75,6 +82,7 @@ from ansible_collections.agentbox.fleet.plugins.module_utils._errors import Agen
 ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     **ENGINE_OPTIONS,
     "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
+    "remove_data": {"type": "bool", "default": False},
     "timeout": {"type": "int", "default": 60},
 }
 
@@ -96,11 +104,14 @@ def ensure_started(module: AnsibleModule) -> dict[str, Any]:
 
 
 def ensure_stopped(module: AnsibleModule) -> dict[str, Any]:
-    if not _daemon.stop_needed():
-        return outcome([], "stopped", "stopped")
-    if not module.check_mode:
+    stop = _daemon.stop_needed()
+    if stop and not module.check_mode:
         _daemon.stop(module.params["timeout"])
-    return outcome(["stop"], "started", "stopped")
+    data = _daemon.data() if module.params["remove_data"] else []
+    if not module.check_mode:
+        _daemon.remove_data(data)
+    actions = [*(["stop"] if stop else []), *(f"remove {directory}" for directory in data)]
+    return outcome(actions, "started" if stop else "stopped", "stopped")
 
 
 def outcome(actions: list[str], before: str, after: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ description:
   - Says which of the distribution's packages it comes from and whether Python's C(docker) library is there.
   - It needs neither the engine nor the library.
 extends_documentation_fragment:
+  - agentbox.fleet.engine
   - agentbox.fleet.attributes
   - agentbox.fleet.attributes.info
 options:
@@ -70,6 +71,11 @@ engine:
     podman:
       description: Whether it is Podman that answers.
       type: bool
+    rootless:
+      description: >-
+        Whether the running engine runs without root. Then, and with Podman, limits are enforced only as far as that
+        user's cgroups allow.
+      type: bool
     program:
       description: Path of the installed daemon.
       type: path
@@ -79,7 +85,9 @@ engine:
       type: str
       sample: docker.io
     provider:
-      description: C(none), C(distribution) for Debian's package, or C(other).
+      description: >-
+        C(none), C(distribution) for the distribution's package, C(upstream) for Docker's own package from the source
+        that the docker role made, or C(other).
       type: str
       sample: distribution
     system:

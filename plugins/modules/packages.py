@@ -41,6 +41,12 @@ options:
     description: Seconds to wait while another package manager works.
     type: int
     default: 300
+  proxy:
+    description:
+      - Proxy that APT downloads through, with the keys C(http_proxy), C(https_proxy), C(all_proxy) and C(no_proxy).
+      - Empty for the proxy variables of the host's environment. What APT's own configuration says counts more.
+    type: dict
+    default: {}
   progress:
     description: File that gets one line per step, C(<unix time> <text>).
     type: path
@@ -69,10 +75,11 @@ packages:
   sample: [tmux]
 """
 
+import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.agentbox.fleet.plugins.module_utils import _packages
+from ansible_collections.agentbox.fleet.plugins.module_utils import _packages, _proxy
 from ansible_collections.agentbox.fleet.plugins.module_utils._errors import AgentboxError
 from ansible_collections.agentbox.fleet.plugins.module_utils._progress import file_reporter
 
@@ -81,6 +88,7 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "purge": {"type": "bool", "default": False},
     "lock_timeout": {"type": "int", "default": 300},
+    "proxy": {"type": "dict", "default": {}, "no_log": True},
     "progress": {"type": "path"},
 }
 
@@ -88,6 +96,7 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
 def converge(module: AnsibleModule) -> list[str]:
     """Install or remove what has to be; returns the names of those packages."""
     options = module.params
+    os.environ.update(_proxy.environment(options["proxy"] or {}))
     known = _packages.states(options["names"])
     report = file_reporter(options["progress"])
     if options["state"] == "present":

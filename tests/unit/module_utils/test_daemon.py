@@ -34,19 +34,21 @@ def paths(tmp_path: Path) -> _daemon.HostPaths:
 
 
 @pytest.mark.parametrize(
-    ("state", "package", "provider"),
+    ("state", "package", "own_source", "provider"),
     [
-        ("absent", None, "none"),
-        ("running", "docker.io", "distribution"),
-        ("stopped", "docker.io", "distribution"),
-        ("running", "docker-ce", "other"),
-        ("stopped", "docker-ce", "other"),
-        ("running", None, "other"),
-        ("denied", None, "other"),
+        ("absent", None, True, "none"),
+        ("running", "docker.io", False, "distribution"),
+        ("stopped", "docker.io", True, "distribution"),
+        ("running", "docker-ce", True, "upstream"),
+        ("stopped", "docker-ce", False, "other"),
+        ("running", None, True, "other"),
+        ("denied", None, False, "other"),
     ],
 )
-def test_an_engine_is_the_distributions_only_if_its_package_is(state: str, package: str | None, provider: str) -> None:
-    assert _daemon.provider(state, package) == provider
+def test_an_engine_is_ours_only_if_its_package_and_source_are(
+    state: str, package: str | None, own_source: bool, provider: str
+) -> None:
+    assert _daemon.provider(state, package, own_source) == provider
 
 
 def test_a_file_of_a_package_names_it() -> None:
@@ -99,3 +101,25 @@ def test_only_the_systems_engine_can_be_started(tmp_path: Path) -> None:
     listener = tmp_path / "docker.sock"
     with pytest.raises(EngineError, match="not the system's engine"):
         _daemon.needs_start(f"unix://{listener}")
+
+
+def test_the_life_of_a_daemon_ends_with_its_process(paths: _daemon.HostPaths, tmp_path: Path) -> None:
+    (tmp_path / "42").mkdir()
+    (tmp_path / "42" / "exe").symlink_to("/usr/sbin/dockerd")
+    (tmp_path / "42" / "stat").write_text("42 (a) name)) S " + " ".join(map(str, range(1, 40))))
+    paths.pid_file.write_text("42")
+    host = _daemon.HostPaths(**{**vars(paths), "proc": tmp_path})
+    assert _daemon.life(host) == "42:19"
+    (tmp_path / "42" / "exe").unlink()
+    assert _daemon.life(host) is None
+
+
+def test_data_is_what_directories_hold_and_these_stay(paths: _daemon.HostPaths, tmp_path: Path) -> None:
+    (tmp_path / "data/overlay2/x").mkdir(parents=True)
+    (tmp_path / "data/link").symlink_to("/etc")
+    host = _daemon.HostPaths(**{**vars(paths), "data": tmp_path / "data", "containerd_data": tmp_path / "missing"})
+    assert _daemon.data(host) == [tmp_path / "data"]
+    _daemon.remove_data(_daemon.data(host))
+    assert (tmp_path / "data").is_dir()
+    assert _daemon.data(host) == []
+    assert Path("/etc/passwd").exists()
