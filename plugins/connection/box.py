@@ -22,7 +22,7 @@ options:
     vars:
       - name: inventory_hostname
       - name: ansible_host
-  timeout:
+  engine_timeout:  # "timeout" would be taken for the task's keyword
     description: Seconds that the engine has for an answer. What runs in the box is not limited by it.
     type: int
     default: 60
@@ -103,7 +103,7 @@ class Connection(ConnectionBase):  # type: ignore[misc]
             self._container = str(self.get_option("remote_addr"))
             with _unreachable():
                 identity = _engine.identify(self.get_option("docker_host"))
-                self._address = identity.address(self.get_option("timeout"))
+                self._address = identity.address(self.get_option("engine_timeout"))
                 self._look()
             display.vvv("CONNECTED TO THE BOX", host=self._container)
             self._connected = True

@@ -275,8 +275,8 @@ def user_namespace_checks(settings: Mapping[str, int]) -> Iterable[Check]:
             HOST,
             "warn",
             f"{found}: an agent's own sandbox, nested in a box or on the host, will not start",
-            f"Switch such sandboxes off in boxes, which are sandboxes themselves, or run `{commands}` and keep that "
-            "in /etc/sysctl.d",
+            "Switch such sandboxes off in boxes: the box is one, and its system call filter keeps others out; "
+            f"for agents on the host run `{commands}` and keep that in /etc/sysctl.d",
         )
     ]
 
