@@ -29,6 +29,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"workspace": "relative/path"}, ".workspace: must be an absolute path"),
     ({"workspace": ["/srv"]}, ".workspace: must be an absolute path, not a list"),
     ({"env": {"DEBUG": True}}, ".env.DEBUG: must be a string, not the boolean true"),
+    ({"env": {"COUNT": 1}}, ".env.COUNT: must be a string, not the number 1;"),
+    ({"env": {"TEMPLATE": "{{ 40 + 2 }}"}}, ".env.TEMPLATE: must be a string, not the number 42;"),
     ({"env": {"RATIO": 1.5}}, ".env.RATIO: must be a string, not the number 1.5"),
     ({"env": {"NOTHING": None}}, ".env.NOTHING: must be a string, not null"),
     ({"env": {"no-name": "x"}}, ".env: 'no-name' is no valid name of an environment variable"),
