@@ -20,7 +20,7 @@ from tests import cleanup
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
-ROLES = ("docker", "tmux", "image", "box")
+ROLES = ("docker", "tmux", "hooks", "image", "box")
 NOT_FULL = ["-m", "not full"]
 # The tests wait more than they compute. A file stays in one process, because its tests share boxes.
 SIDE_BY_SIDE = ["--numprocesses", "4", "--dist", "loadfile"]
