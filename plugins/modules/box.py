@@ -17,6 +17,10 @@ description:
     workspace, HOME and caches; what ran in its panes ends. If the new container does not work the old one comes back.
 extends_documentation_fragment:
   - agentbox.fleet.engine
+  - agentbox.fleet.common.instance
+  - agentbox.fleet.common.lock_timeout
+  - agentbox.fleet.common.progress
+  - agentbox.fleet.common.state_root
   - agentbox.fleet.attributes
 attributes:
   check_mode:
@@ -38,10 +42,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  instance:
-    description: Name of the instance, from which the names of containers, volumes and networks derive.
-    type: str
-    default: agentbox
   boxes:
     description:
       - The declared boxes. Null and an empty string mean none.
@@ -209,9 +209,6 @@ options:
         box, C(seccomp-strict.json) by one with O(boxes[].seccomp=strict).
     type: dict
     default: {}
-  state_root:
-    description: Directory of the state of all instances; by default C(/var/lib/agentbox) or the XDG state directory.
-    type: path
   identity_home:
     description:
       - Home of the person that the boxes work for. Default is that of the user who runs the module, seen through sudo.
@@ -265,13 +262,6 @@ options:
       - RV(agentbox.fleet.image#module:image) of a task before this one. Where that only predicted a new image, check
         mode takes it for built, and so tells which boxes would differ from it.
     type: dict
-  lock_timeout:
-    description: Seconds to wait for another run on the same instance.
-    type: int
-    default: 120
-  progress:
-    description: File that gets one line per step, C(<unix time> <text>).
-    type: path
 author:
   - The Agentbox developers
 """

@@ -13,7 +13,7 @@ description:
     M(agentbox.fleet.box) in check mode.
 extends_documentation_fragment:
   - agentbox.fleet.engine
-  - agentbox.fleet.instance
+  - agentbox.fleet.common.instance
   - agentbox.fleet.attributes
   - agentbox.fleet.attributes.info
 options:

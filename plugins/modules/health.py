@@ -19,6 +19,9 @@ description:
   - Credentials are reported as present or none, never as valid, because only their vendor could tell.
 extends_documentation_fragment:
   - agentbox.fleet.engine
+  - agentbox.fleet.common.instance
+  - agentbox.fleet.common.progress
+  - agentbox.fleet.common.state_root
   - agentbox.fleet.attributes
 attributes:
   check_mode:
@@ -31,10 +34,6 @@ attributes:
     support: full
     details: This module changes nothing. Each run leaves one synthetic event in every running box's list of events.
 options:
-  instance:
-    description: The instance whose boxes are looked at.
-    type: str
-    default: agentbox
   boxes:
     description:
       - Declarations to compare with, of the shape that M(agentbox.fleet.box) takes. A box that is stopped or absent as
@@ -79,14 +78,6 @@ options:
     type: str
     choices: [fail, never]
     default: fail
-  state_root:
-    description:
-      - Directory that holds the state directories of all instances.
-      - By default C(/var/lib/agentbox) for root, else C(agentbox) in the user's XDG state directory.
-    type: path
-  progress:
-    description: File to append lines of progress to while waiting.
-    type: path
 seealso:
   - module: agentbox.fleet.box
   - module: agentbox.fleet.box_info

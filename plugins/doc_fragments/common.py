@@ -1,12 +1,12 @@
-"""Documentation of the options that say which instance a module works on, where its state lies and who is told."""
+"""Documentation of options that several modules have: which instance, where its state lies, how long, who is told."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """C(agentbox.fleet.instance) names the instance; its parts are for the modules that have these options too."""
+    """C(agentbox.fleet.common.<option>), one part per option."""
 
-    DOCUMENTATION = r"""
+    INSTANCE = r"""
 options:
   instance:
     description: Name of the instance, from which the names of containers, volumes, networks and images derive.
