@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 import runpy
@@ -15,35 +14,15 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = sorted(path.name for path in (ROOT / "roles").iterdir() if path.is_dir())
-MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py"))
+REFERENCE = runpy.run_path(str(ROOT / "tools" / "reference.py"))
+# Name to documentation, with the fragments that it extends, and to what is returned.
+MODULES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = REFERENCE["documented"]("modules")
 
 sys.path.insert(0, str(ROOT / "collections"))
 
 
 def load(path: Path) -> Any:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def constant(module: str, name: str) -> Any:
-    """A YAML text constant (DOCUMENTATION, RETURN) of a module, parsed."""
-    tree = ast.parse((ROOT / "plugins" / "modules" / f"{module}.py").read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
-            return yaml.safe_load(ast.literal_eval(node.value))
-    raise AssertionError(f"module {module} has no {name}")
-
-
-def documented_options(module: str) -> dict[str, Any]:
-    """Options of the module and of the documentation fragments it extends."""
-    documentation = constant(module, "DOCUMENTATION")
-    options = dict(documentation.get("options") or {})
-    for fragment in documentation.get("extends_documentation_fragment") or []:
-        _, _, name = fragment.partition("agentbox.fleet.")
-        name, _, part = name.partition(".")
-        source = importlib.import_module(f"ansible_collections.agentbox.fleet.plugins.doc_fragments.{name}")
-        text = getattr(source.ModuleDocFragment, (part or "documentation").upper())
-        options |= yaml.safe_load(text).get("options") or {}
-    return options
 
 
 def specification(module: str) -> dict[str, Any]:
@@ -54,35 +33,43 @@ def specification(module: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_module_documentation_equals_specification(module: str) -> None:
-    documented, specified = documented_options(module), specification(module)
-    assert sorted(documented) == sorted(specified)
+    documentation, _ = MODULES[module]
+    assert_equal_options(documentation["options"], specification(module))
+
+
+def assert_equal_options(documented: dict[str, Any], specified: dict[str, Any], path: str = "") -> None:
+    assert sorted(documented) == sorted(specified), path
     for name, option in specified.items():
-        assert documented[name]["type"] == option.get("type", "str"), name
-        assert documented[name].get("default") == option.get("default"), name
-        assert documented[name].get("required", False) == option.get("required", False), name
-        assert documented[name].get("elements") == option.get("elements"), name
-        assert documented[name].get("choices") == option.get("choices"), name
+        said, where = documented[name], f"{path}{name}"
+        assert said["type"] == option.get("type", "str"), where
+        assert said.get("default") == option.get("default"), where
+        assert said.get("required", False) == option.get("required", False), where
+        assert said.get("elements") == option.get("elements"), where
+        assert said.get("choices") == option.get("choices"), where
+        if "options" in option:
+            assert_equal_options(said["suboptions"], option["options"], f"{where}.")
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_module_says_what_it_returns_and_supports(module: str) -> None:
-    documentation = constant(module, "DOCUMENTATION")
-    for key, value in constant(module, "RETURN").items():
+    documentation, returned = MODULES[module]
+    for key, value in returned.items():
         assert {"description", "returned", "type"} <= set(value), key
     assert documentation["module"] == module
-    fragments = documentation["extends_documentation_fragment"]
-    assert any("attributes" in fragment for fragment in fragments) or "attributes" in documentation
+    for promise in ("check_mode", "diff_mode", "idempotent"):
+        attribute = documentation["attributes"][promise]
+        assert attribute["support"] == "full" or attribute["details"], promise
 
 
 def test_every_module_that_reaches_the_engine_is_in_the_action_group() -> None:
     """The group exists to set the engine's address once, so exactly those that take it are members and say so."""
     reaching = [module for module in MODULES if "docker_host" in specification(module)]
     assert load(ROOT / "meta" / "runtime.yml")["action_groups"]["agentbox"] == reaching
-    documented = runpy.run_path(str(ROOT / "tools" / "reference.py"))["documented"]("modules")
-    saying = {
-        name: page["attributes"].get("action_group", {}).get("membership") for name, (page, _) in documented.items()
+    groups = {
+        name: documentation["attributes"].get("action_group", {}).get("membership")
+        for name, (documentation, _) in MODULES.items()
     }
-    assert {name for name, membership in saying.items() if membership == ["agentbox.fleet.agentbox"]} == set(reaching)
+    assert [name for name, group in groups.items() if group == ["agentbox.fleet.agentbox"]] == reaching
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -130,8 +117,7 @@ def test_every_dependency_earns_its_place() -> None:
 
 
 def test_reference_pages_are_what_the_tables_say() -> None:
-    reference = runpy.run_path(str(ROOT / "tools" / "reference.py"))
-    for path, text in reference["pages"]().items():
+    for path, text in REFERENCE["pages"]().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run make reference"
 
 
