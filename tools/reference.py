@@ -6,6 +6,7 @@ The sources are the tables of options, the documentation of modules and plugins,
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ DOCS = ROOT / "docs"
 PLUGINS = ROOT / "plugins"
 NAMESPACE = "agentbox.fleet"
 GENERATED = "<!-- Written by tools/reference.py (make reference) from the tables that the program reads. -->"
+PARTS_OF_PLAYBOOKS = ("require_hosts", "verify")
 # Kind of plugin to what its section is called.
 PLUGIN_KINDS = {
     "inventory": "Inventory",
@@ -121,10 +123,22 @@ def index() -> str:
         },
     }
     lines = [GENERATED, "# Reference", "", "[The declaration of a box](../boxes.md) · [The command line](../cli.md)"]
+    lines += ["", "## Playbooks", "", *table(("name", "what it does"), playbooks())]
     for page, parts in summaries.items():
         rows = [(f"[{name}]({page}#{name})", plain(summary)) for name, summary in sorted(parts.items())]
         lines += ["", f"## {page.removesuffix('.md').capitalize()}", "", *table(("name", "what it is"), rows)]
     return "\n".join([*lines, ""])
+
+
+def playbooks() -> list[tuple[str, str]]:
+    """Name and leading comment of those that are meant to be called."""
+    files = sorted(path for path in (ROOT / "playbooks").glob("*.yml") if path.stem not in PARTS_OF_PLAYBOOKS)
+    return [(f"`{NAMESPACE}.{path.stem}`", cell(leading_comment(path))) for path in files]
+
+
+def leading_comment(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8").splitlines()[1:]  # the first is the document's start
+    return " ".join(line.removeprefix("# ") for line in itertools.takewhile(lambda line: line.startswith("#"), lines))
 
 
 def modules() -> str:
