@@ -5,9 +5,11 @@ A run that is interrupted leaves a tree with a dot before its name, which the ne
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections import deque
@@ -30,6 +32,7 @@ from ._trust import bundle_path
 _NEW = ".new"
 _OLD = ".old"
 _KEPT_LINES = 15
+_SYSTEM_PYTHON = "/usr/bin/python3"
 _LOGIN = re.compile(r"(?<=//)[^/\s@]+@")
 _HASHES = "THESE PACKAGES DO NOT MATCH THE HASHES"
 # What pip and npm say when nobody answers, as opposed to answers that they don't like.
@@ -185,25 +188,17 @@ class Installer:
             environ=environment,
         )
         if status != 0:
-            raise _failure(what, "\n".join(lines))
+            raise failure(what, "\n".join(lines))
         return list(lines)
 
 
 def _python() -> str:
     """A Python with pip: the one that runs this, else the system's."""
-    candidates = [sys.executable, "/usr/bin/python3"]
-    for python in candidates:
-        if os.access(python, os.X_OK) and _lines.run([python, "-m", "pip", "--version"], _ignore, _wait) == 0:
-            return python
-    raise InstallError(f"there is no pip for {' or '.join(candidates)}", "Install python3-pip")
-
-
-def _ignore(_line: str) -> None:
-    """For output that nobody needs."""
-
-
-def _wait() -> None:
-    """For programs that end soon."""
+    if importlib.util.find_spec("pip"):
+        return sys.executable
+    if subprocess.run([_SYSTEM_PYTHON, "-c", "import pip"], capture_output=True, check=False).returncode == 0:
+        return _SYSTEM_PYTHON
+    raise InstallError(f"there is no pip for {sys.executable} or {_SYSTEM_PYTHON}", "Install python3-pip")
 
 
 def _unpack(new: Path, wheel: Path) -> None:
@@ -224,7 +219,8 @@ def write_launcher(layout: Layout, cli: Cli) -> None:
     write_file(File(layout.path("bin", cli.binary), launcher(layout, cli).encode(), 0o755))
 
 
-def _failure(what: str, output: str) -> InstallError:
+def failure(what: str, output: str) -> InstallError:
+    """The error for what pip or npm printed: whether nobody answered, or somebody did."""
     if _UNREACHABLE.search(output) and _HASHES not in output:
         return UnreachableError(
             f"the registry for {what} can't be reached:\n{output}", "Check the network, the proxy and the mirror"
