@@ -13,25 +13,24 @@ from pathlib import Path
 from typing import Any
 
 from . import _daemon, _engine_config, _engine_proxy, _forwarding, _state
-from ._engine import EngineIdentity, identify, is_rootless, properties
+from ._engine import identify, is_rootless, properties
 from ._engine_config import Course, Live, Merge, Record
 from ._errors import AgentboxError, DeclarationError, EngineAbsentError, EngineError, EngineStoppedError
-from ._wire import SYSTEM_SOCKETS
 
 DAEMON_FILE = "/etc/docker/daemon.json"
 RECORD_FILE = "/etc/docker/agentbox.json"
 _SWITCH_ON = "switch packet forwarding on"
 _RELOAD_UNITS = "reload the units"
-_STEPS: dict[str, Callable[[str, float], None]] = {"reload": _daemon.reload, "restart": _daemon.restart}
+_STEPS: dict[str, Callable[[str | None, float], None]] = {"reload": _daemon.reload, "restart": _daemon.restart}
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted. Nothing at all takes back what earlier requests brought."""
+    """What is wanted; ``absent``: that everything is taken back that earlier requests brought."""
 
     keys: Mapping[str, Any] = field(default_factory=dict)  # of daemon.json
     proxy: Mapping[str, str] = field(default_factory=dict)  # environment variables
-    network: bool = True  # whether containers shall have one
+    absent: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,7 @@ class Host:
     files: Mapping[str, bytes | None]
     open_files: Sequence[str]  # those of ``files`` that are for root alone and others can read
     systemd: bool
+    foreign: bool  # the engine asked for is not the one that the files configure
     live: Live
     life: str | None  # of the daemon, as _daemon.life() tells it
     forwarding: bool  # is on now
@@ -51,15 +51,14 @@ class Host:
 class Plan:
     """What to do: ``files`` by path with their new content, None to remove; then the steps of ``course``."""
 
-    files: Mapping[str, bytes | None]
-    actions: list[str]
-    course: Course
-    merged: Merge
-    before: dict[str, Any]
-    after: dict[str, Any]
+    files: Mapping[str, bytes | None] = field(default_factory=dict)
+    actions: Sequence[str] = ()
+    course: Course = field(default_factory=Course)
+    before: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] = field(default_factory=dict)
 
 
-_FILES = (
+FILES = (
     DAEMON_FILE,
     RECORD_FILE,
     _engine_proxy.FILE,
@@ -76,14 +75,14 @@ def gather(docker_host: str | None, request: Request) -> Host:
     Raises ``DeclarationError`` when something is wanted of an engine that is not the system's Docker, ``StateError``
     when a file is a link or a directory.
     """
-    foreign = _foreign(docker_host)
+    foreign, live = _look(docker_host)
     if foreign and (request.keys or request.proxy):
         raise DeclarationError(f"{foreign}; config and proxy are those of the system's Docker daemon")
-    live = Live(running=False) if foreign else _live(docker_host)
     return Host(
-        files={path: _state.read_file(path) for path in _FILES},
+        files={path: _state.read_file(path) for path in FILES},
         open_files=[path for path, mode in _MODES.items() if _mode(path) not in (None, mode)],
         systemd=_daemon.HostPaths().systemd.is_dir(),
+        foreign=bool(foreign),
         live=live,
         life=_daemon.life() if live.running else None,
         forwarding=_forwarding.is_on(),
@@ -91,45 +90,33 @@ def gather(docker_host: str | None, request: Request) -> Host:
     )
 
 
-def _foreign(docker_host: str | None) -> str:
-    """What makes the engine one that these files do not configure; empty for the system's Docker, and for none."""
+def _look(docker_host: str | None) -> tuple[str, Live]:
+    """What makes the engine one that these files do not configure (empty: it is the system's), and how it runs."""
+    stopped = Live(running=False)
     if not _daemon.is_system_host(docker_host):
-        return "the engine's address is not that of the system's engine"
-    identity = _identity(docker_host)
-    if identity and identity.podman:
-        return "it is Podman that answers"
-    if identity and is_rootless(properties(identity)):
-        return "the engine runs without root"
-    return ""
-
-
-def _identity(docker_host: str | None) -> EngineIdentity | None:
+        return "the engine's address is not that of the system's engine", stopped
     try:
-        return identify(docker_host)
+        identity = identify(docker_host)
     except (EngineAbsentError, EngineStoppedError):
-        return None
-
-
-def _live(docker_host: str | None) -> Live:
-    identity = _identity(docker_host)
-    if identity is None:
-        return Live(running=False)
+        return "", stopped
     info = properties(identity)
-    return Live(True, info["ContainersRunning"] + info["ContainersPaused"], bool(info["LiveRestoreEnabled"]))
-
-
-def system_address() -> str:
-    """Address of the system's engine."""
-    return f"unix://{SYSTEM_SOCKETS[0]}"
+    if identity.podman:
+        return "it is Podman that answers", stopped
+    if is_rootless(info):
+        return "the engine runs without root", stopped
+    containers = info["ContainersRunning"] + info["ContainersPaused"]
+    return "", Live(True, containers, bool(info["LiveRestoreEnabled"]))
 
 
 def plan(request: Request, host: Host) -> Plan:
     """Decide what to do. Raises ``AgentboxError`` when ``daemon.json`` holds no JSON object."""
+    if host.foreign and not request.absent:
+        return Plan()
     found = _engine_config.parsed(DAEMON_FILE, host.files[DAEMON_FILE])
     record = _engine_config.recorded(_object(host.files[RECORD_FILE]))
     merged = _engine_config.merge(_text(host.files[DAEMON_FILE]), found, record.keys, request.keys)
     wanted: dict[str, bytes | None] = {
-        DAEMON_FILE: _bytes(merged.text),
+        DAEMON_FILE: _bytes(merged.text) if merged.changed else host.files[DAEMON_FILE],
         **_proxy_files(request.proxy, host),
         _forwarding.OWN_FILE: _bytes(_forwarding.OWN_TEXT if _keeps_forwarding(request, merged, host) else ""),
     }
@@ -143,7 +130,7 @@ def plan(request: Request, host: Host) -> Plan:
         files[RECORD_FILE] = content
     before, after = _shown(merged, files, host)
     actions = _actions(merged, files, course, switch_on=_switches_on(request, merged, host))
-    return Plan(files, actions, course, merged, before, after)
+    return Plan(files, actions, course, before, after)
 
 
 def _differs(path: str, content: bytes | None, host: Host) -> bool:
@@ -176,7 +163,7 @@ def _switches_on(request: Request, merged: Merge, host: Host) -> bool:
 
 
 def _forwards(request: Request, merged: Merge) -> bool:
-    return request.network and merged.content.get("ip-forward", True) is not False
+    return not request.absent and merged.content.get("ip-forward", True) is not False
 
 
 def _actions(merged: Merge, files: Mapping[str, bytes | None], course: Course, *, switch_on: bool) -> list[str]:
@@ -197,41 +184,45 @@ def _shown(merged: Merge, files: Mapping[str, bytes | None], host: Host) -> tupl
     return before, after
 
 
-def apply(plan: Plan, docker_host: str | None, timeout: float) -> None:
+def apply(wanted: Plan, docker_host: str | None, timeout: float) -> None:
     """Write the files and have the daemon work by them.
 
     Raises ``AgentboxError`` when the daemon refuses; then the files are what they were, and the engine runs as before.
     """
-    check(plan)
-    old = {path: _state.read_file(path) for path in plan.files}
-    _write(plan.files)
-    if _SWITCH_ON in plan.actions:
+    check(wanted)
+    old = {path: _state.read_file(path) for path in wanted.files}
+    _write(wanted.files)
+    if _SWITCH_ON in wanted.actions:
         _switch_on()
     try:
-        if _RELOAD_UNITS in plan.actions:
+        if _RELOAD_UNITS in wanted.actions:
             _daemon.reload_units()
-        for step in plan.course.steps:
-            _STEPS[step](docker_host or system_address(), timeout)
+        for step in wanted.course.steps:
+            _STEPS[step](docker_host, timeout)
     except EngineError as error:
-        _take_back(old, plan, docker_host, timeout)
-        raise EngineError(f"the engine refuses the configuration, the one before is back: {error}") from error
+        told = f"the engine refuses the configuration: {error}"
+        try:
+            _take_back(old, wanted, docker_host, timeout)
+        except AgentboxError as another:
+            raise EngineError(f"{told}\nThe one before is back, and the engine is not: {another}") from error
+        raise EngineError(f"{told}\nThe one before is back, and the engine runs") from error
 
 
-def check(plan: Plan) -> None:
+def check(wanted: Plan) -> None:
     """Raise ``AgentboxError`` if the installed daemon says that it could not start with the new ``daemon.json``."""
-    configuration = plan.files.get(DAEMON_FILE)
+    configuration = wanted.files.get(DAEMON_FILE)
     reason = _daemon.refusal(configuration) if configuration else None
     if reason:
         raise AgentboxError(f"{DAEMON_FILE} was left as it is, because dockerd refuses the new one: {reason}")
 
 
-def _take_back(old: Mapping[str, bytes | None], plan: Plan, docker_host: str | None, timeout: float) -> None:
+def _take_back(old: Mapping[str, bytes | None], wanted: Plan, docker_host: str | None, timeout: float) -> None:
     _write(old)
-    if _RELOAD_UNITS in plan.actions:
+    if _RELOAD_UNITS in wanted.actions:
         _daemon.reload_units()
     if _daemon.needs_start(docker_host):
         _daemon.start(docker_host, timeout)
-    elif "reload" in plan.course.steps:
+    elif "reload" in wanted.course.steps:
         _daemon.reload(docker_host, timeout)
 
 

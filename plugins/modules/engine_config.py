@@ -142,7 +142,7 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
 
 def request(params: dict[str, Any]) -> Request:
     if params["state"] == "absent":
-        return Request(network=False)
+        return Request(absent=True)
     keys = _engine_config.declared(*(params[name] for name in ("config", "address_pools", "log_driver", "log_opts")))
     return Request(keys, _proxy.environment(params["proxy"] or {}))
 
@@ -160,7 +160,7 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
         module.warn(_engine_setup.waiting_text(plan.course.waiting, host.live.containers))
     return {
         "changed": bool(plan.actions),
-        "actions": plan.actions,
+        "actions": list(plan.actions),
         "restart_needed": list(plan.course.waiting),
         "diff": {"before": plan.before, "after": plan.after},
     }

@@ -17,9 +17,10 @@ from agentbox._shared._errors import DeclarationError
 CANARY = "canary-password"
 PROXY = {"HTTP_PROXY": f"http://user:{CANARY}@proxy.example:3128"}
 PRISTINE = Host(
-    files=dict.fromkeys(_engine_setup._FILES),
+    files=dict.fromkeys(_engine_setup.FILES),
     open_files=(),
     systemd=True,
+    foreign=False,
     live=Live(running=False),
     life=None,
     forwarding=False,
@@ -38,12 +39,26 @@ def test_nothing_wanted_of_a_pristine_host_is_nothing_to_do() -> None:
     assert (plan.files, plan.actions) == ({}, [])
 
 
+@pytest.mark.parametrize("content", [b"", b"{}", b'{ "debug": true }\n\n'])
+def test_what_nobody_declared_keeps_its_bytes(content: bytes) -> None:
+    host = replace(RUNNING, files={**RUNNING.files, DAEMON_FILE: content})
+    assert _engine_setup.plan(Request(), host).actions == []
+    assert _engine_setup.plan(Request(absent=True), host).actions == []
+
+
+def test_another_engine_than_the_systems_leaves_its_files_alone() -> None:
+    there = after(RUNNING, _engine_setup.plan(Request({"debug": True}), RUNNING))
+    rootless = replace(there, foreign=True, forwarding_off=True)
+    assert _engine_setup.plan(Request(), rootless) == Plan()
+    assert "remove debug" in _engine_setup.plan(Request(absent=True), rootless).actions
+
+
 @pytest.mark.parametrize("host", [PRISTINE, RUNNING, replace(RUNNING, systemd=False)])
 def test_a_second_plan_finds_nothing_and_absence_takes_all_back(host: Host) -> None:
     request = Request({"debug": True, "log-driver": "local"}, PROXY)
     there = after(host, _engine_setup.plan(request, host))
     assert _engine_setup.plan(request, there).actions == []
-    gone = after(there, _engine_setup.plan(Request(network=False), there))
+    gone = after(there, _engine_setup.plan(Request(absent=True), there))
     # What waits for a restart is remembered until it comes.
     assert {path for path, content in gone.files.items() if content} <= {RECORD_FILE}
     assert json.loads(gone.files[RECORD_FILE] or b'{"keys": {}}')["keys"] == {}
@@ -125,7 +140,7 @@ def test_the_block_comes_once_and_goes_without_a_trace(text: str) -> None:
         (replace(RUNNING, forwarding=False), Request(), ["switch packet forwarding on"]),
         (replace(RUNNING, forwarding_off=True), Request(), [f"write {_forwarding.OWN_FILE}"]),
         (replace(PRISTINE, forwarding_off=True), Request(), [f"write {_forwarding.OWN_FILE}"]),
-        (replace(RUNNING, forwarding=False, forwarding_off=True), Request(network=False), []),
+        (replace(RUNNING, forwarding=False, forwarding_off=True), Request(absent=True), []),
         (
             replace(PRISTINE, forwarding_off=True),
             Request({"ip-forward": False}),
