@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 _COLLECTION = Path(__file__).resolve().parents[2]
-_READERS = ("roles/*/defaults/*.yml", "roles/*/tasks/*.yml", "playbooks/*.yml", "plugins/connection/*.py")
+_READERS = ("roles/*/defaults/*.yml", "roles/*/tasks/*.yml", "playbooks/**/*.yml", "plugins/connection/*.py")
 _PREFIX = "agentbox_"
 _SETTING = re.compile(r"\bagentbox_[a-z0-9_]+")
 
