@@ -15,6 +15,7 @@ from pathlib import Path
 from . import _lines, _registry
 from ._engine import Engine
 from ._errors import AgentboxError, DeclarationError
+from ._image_read import read_files
 from ._naming import LABEL_MANAGED
 from ._progress import Report
 from ._sources import AptSource, without_login
@@ -22,6 +23,8 @@ from ._sources import AptSource, without_login
 SOURCES = ("auto", "registry", "debootstrap")
 FAILURE_LINES = 30
 _DEBIAN = re.compile(r"^(?:[a-z0-9.:-]+/)*debian:(?P<suite>[a-z]+)(?:-slim)?(?:@sha256:[0-9a-f]{64})?$")
+_APT = "/usr/bin/apt-get"
+_OS_RELEASES = ("/usr/lib/os-release", "/etc/os-release")
 # What no box reads: package archives and lists, documentation, translations.
 _LEFT_OUT = (
     "./var/cache/apt/archives/*.deb",
@@ -110,6 +113,19 @@ def _image_id(engine: Engine, reference: str) -> str:
     if image is None:
         raise BaseError(f"image {reference} vanished from the engine")
     return str(image["Id"])
+
+
+def require_apt(engine: Engine, image_id: str, reference: str) -> None:
+    """Refuse a base that images can't be built from: every step of theirs begins with Debian's packages."""
+    found = read_files(engine, image_id, (_APT, *_OS_RELEASES))
+    if _APT in found:
+        return
+    named = re.search(r'^PRETTY_NAME="?([^"\n]+)', "\n".join(found.values()), re.MULTILINE)
+    what = named[1] if named else "an unknown system"
+    raise BaseError(
+        f"base: {reference} is {what} without apt-get, which every image is built with",
+        "Choose a base that derives from Debian, e.g. debian:bookworm-slim",
+    )
 
 
 def _mirror(sources: Iterable[AptSource]) -> str | None:

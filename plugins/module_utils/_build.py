@@ -42,6 +42,7 @@ class Build:
     network: str | None = None
     no_cache: bool = False
     target: str | None = None
+    snippet: str = ""  # the part of the Dockerfile that the user wrote
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ class _Log:
     """A build's log that reports progress, shows signs of life and keeps passwords to itself."""
 
     def __init__(self, build: Build, report: Report) -> None:
-        self._log = BuildLog()
+        self._log = BuildLog(build.dockerfile, build.snippet)
         self._report = report
         self._secret_texts = _secret_texts(build)
         self._started = time.monotonic()

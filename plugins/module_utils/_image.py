@@ -5,19 +5,19 @@ The tag moves last: whatever fails before leaves the previous image in use.
 
 from __future__ import annotations
 
-import io
 import os
-import tarfile
 import time
 from collections.abc import Mapping, Sequence
 
 from . import _base, _build, _image_plan, _image_publish, _image_use, _image_verify, _sources, _trust
 from ._base import Base
 from ._build import Build, Builder, Built
+from ._buildlog import BuildError
 from ._engine import Engine
 from ._errors import AgentboxError
 from ._image_guard import check_room, locked
 from ._image_plan import Inputs, Record
+from ._image_read import read_files
 from ._image_types import Action, Image, Request, Result, action
 from ._manifests import LATEST, Agent
 from ._naming import LABEL_AGENTS, LABEL_BASE, LABEL_CONTEXT, LABEL_INSTANCE, LABEL_MANAGED
@@ -86,6 +86,7 @@ class _Convergence:
         check_room(self._engine, self._request, "a build")
         self._report(f"image: building {self._request.name}: {', '.join(reasons)}")
         base, base_id = _base.obtain(self._engine, self._ways(), self._sources.debian, self._environ, self._report)
+        _base.require_apt(self._engine, base_id, base.reference)
         builder = _build.find_builder(self._engine, self._environ)
         versions, warnings = self._resolved_versions(builder, base)
         inputs = self._inputs(base_id, versions)
@@ -162,9 +163,12 @@ class _Convergence:
         )
         image_id = builder.build(build, self._report).image_id
         try:
-            return _read_from_image(self._engine, image_id, _LATEST_FILE)
+            found = read_files(self._engine, image_id, [_LATEST_FILE])
         finally:
             _image_use.discard(self._engine, image_id)
+        if _LATEST_FILE not in found:
+            raise BuildError(f"stage latest-{agent.name} left no {_LATEST_FILE}")
+        return found[_LATEST_FILE].strip()
 
     def _build(self, inputs: Inputs, base: Base, versions: Mapping[str, str]) -> Build:
         return Build(
@@ -181,6 +185,7 @@ class _Convergence:
             secrets=self._sources.secrets,
             network=self._request.network,
             no_cache=self._request.no_cache,
+            snippet=self._request.snippet,
         )
 
     def _owner_labels(self) -> dict[str, str]:
@@ -220,17 +225,3 @@ class _Convergence:
 
 def _predicted(name: str, before: Image | None, after: Image, reasons: Sequence[str]) -> Result:
     return Result(before, after, [action("build", ", ".join(reasons)), action("tag", name)])
-
-
-def _read_from_image(engine: Engine, image_id: str, path: str) -> str:
-    """Content of a small file of an image, without running anything in it."""
-    with engine.doing(f"read {path} of a new image"):
-        container = engine.client.create_container(image_id, command=["true"])["Id"]
-        try:
-            chunks, _ = engine.client.get_archive(container, path)
-            archive = io.BytesIO(b"".join(chunks))
-        finally:
-            engine.client.remove_container(container, force=True, v=True)
-    with tarfile.open(fileobj=archive) as tar:
-        stream = tar.extractfile(tar.next() or tarfile.TarInfo())
-        return stream.read().decode().strip() if stream else ""

@@ -129,6 +129,8 @@ class _Fetch:
     def _image_id(self, wanted: str) -> str:
         request = self._request
         if request.source == "archive":
+            if not request.archive:
+                raise DeclarationError("archive: is needed, the image is not there yet")
             return _archive.load(self._engine, request.archive, wanted, self._report)
         _registry.pull(self._engine, wanted, request.login, lambda line: self._report(f"pull: {line}"))
         found = self._engine.inspect_image(wanted)

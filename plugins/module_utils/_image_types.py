@@ -22,6 +22,7 @@ class Request:
     instance: str
     state_dir: str
     dockerfile: str = ""
+    snippet: str = ""  # the user's own lines in it
     files: Mapping[str, str] = field(default_factory=dict)
     agents: Sequence[Agent] = ()
     commands: Sequence[Sequence[str]] = ()

@@ -22,6 +22,9 @@ description:
   - BuildKit is used where a docker client with a working one is found, else the classic builder of the engine.
 extends_documentation_fragment:
   - agentbox.fleet.engine
+  - agentbox.fleet.common.instance
+  - agentbox.fleet.common.progress
+  - agentbox.fleet.common.state_root
   - agentbox.fleet.attributes
 attributes:
   check_mode:
@@ -51,10 +54,6 @@ options:
     type: str
     choices: [present, previous, absent]
     default: present
-  instance:
-    description: The instance that the image belongs to.
-    type: str
-    default: agentbox
   dockerfile:
     description:
       - Content of the Dockerfile. Required with O(state=present) and O(source=build).
@@ -92,6 +91,47 @@ options:
     type: str
     choices: [auto, registry, debootstrap]
     default: auto
+  source:
+    description:
+      - V(build) builds the image here.
+      - V(registry) pulls it from O(repository), V(archive) loads it from O(archive).
+    type: str
+    choices: [build, registry, archive]
+    default: build
+  repository:
+    description:
+      - Repository of a registry, with a tag if it is not C(latest), for example C(registry.example/agentbox).
+      - With O(source=build) the image is pushed there, with O(source=registry) it is pulled from there.
+    type: str
+  digest:
+    description:
+      - With O(source=registry) the digest of the image; without it what the tag of O(repository) means in the registry.
+    type: str
+  registry_username:
+    description: User of the registry. Without it what the Docker configuration of the user running the module says.
+    type: str
+  registry_password:
+    description: Password of the registry. It is handed to the engine and written nowhere.
+    type: str
+  save:
+    description: With O(source=build) save the image as a compressed archive in the instance's state directory.
+    type: bool
+    default: false
+  archive:
+    description:
+      - With O(source=archive) the file to load. Needed only when the image is not there yet, which check mode tells
+        without the file.
+    type: path
+  checksum:
+    description: Checksum of the archive, as RV(image.archive) has it after the run that saved it. It names the image.
+    type: str
+  awaited:
+    description: In check mode, the image is yet to be built by another host, so that its digest is not known.
+    type: bool
+    default: false
+  snippet:
+    description: The user's own lines in O(dockerfile). A build that fails in them says in which line of theirs.
+    type: str
   build_args:
     description: Build arguments. They can be read from the image, so they must not be secret.
     type: dict
@@ -104,7 +144,8 @@ options:
     type: bool
     default: false
   min_free:
-    description: What has to be free on the disk of the engine's data before a build starts, for example V(5g).
+    description:
+      - What has to be free on the disk of the engine's data before an image is built, pulled or loaded.
     type: str
     default: 5g
   keep:
@@ -123,12 +164,6 @@ options:
       - Proxy of the build, with the keys C(http_proxy), C(https_proxy), C(all_proxy) and C(no_proxy).
       - Without it the proxy variables of the module's environment. Nothing of it stays in the image.
     type: dict
-  state_root:
-    description: Directory of the state of all instances; by default C(/var/lib/agentbox) or the XDG state directory.
-    type: path
-  progress:
-    description: File that gets one line per step, C(<unix time> <text>).
-    type: path
 author:
   - The Agentbox developers
 """
@@ -289,6 +324,7 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     "archive": {"type": "path"},
     "checksum": {"type": "str"},
     "awaited": {"type": "bool", "default": False},
+    "snippet": {"type": "str"},
     "build_args": {"type": "dict", "default": {}},
     "build_network": {"type": "str"},
     "no_cache": {"type": "bool", "default": False},
@@ -326,6 +362,7 @@ def parse_request(params: dict[str, Any], environ: dict[str, str]) -> Request:
         archive=params["archive"] or "",
         checksum=_digest("checksum", params["checksum"]),
         awaited=params["awaited"],
+        snippet=params["snippet"] or "",
         build_args=_texts("build_args", params["build_args"]),
         network=params["build_network"],
         no_cache=params["no_cache"],

@@ -10,6 +10,7 @@ import docker
 import pytest
 
 from tests.integration import engines
+from tests.integration.workshops import Workshop
 
 Instances = Callable[[], str]
 
@@ -69,3 +70,17 @@ def second_engine(module_place: Path) -> Iterator[engines.SecondEngine]:
     directory.mkdir()
     with engines.second_engine(directory) as second:
         yield second
+
+
+@pytest.fixture
+def workshop(engine: docker.APIClient, instance: str, place: Path) -> Iterator[Workshop]:
+    made = Workshop(engine, instance, place)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def built(workshop: Workshop) -> Workshop:
+    """A workshop with its image."""
+    assert workshop.build()["changed"]
+    return workshop

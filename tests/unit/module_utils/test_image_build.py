@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from agentbox._shared._build import Build, _arguments, context_archive, with_secret_mounts
-from agentbox._shared._buildlog import BuildLog
+from agentbox._shared._buildlog import BuildLog, missing_tool, snippet_line
 from agentbox._shared._sources import Secret
 
 BUILDKIT = """\
@@ -81,7 +81,7 @@ def test_buildkits_output_is_told_step_by_step() -> None:
     assert "(apt)" in error.message
     assert "\nE: Unable to locate package gitt\n" in error.message
     assert "added 3 packages" not in error.message
-    assert error.hint == "Check the names in image_packages"
+    assert error.hint.startswith("APT knows no package gitt: ")
 
 
 def test_the_classic_builders_output_is_told_step_by_step() -> None:
@@ -117,3 +117,67 @@ def test_a_failure_shows_the_last_thirty_lines() -> None:
     message = log.failure("ended").message
     assert "line 20\n" in message
     assert "line 19\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("line", "tool"),
+    [
+        ("/bin/sh: 1: curl: not found", "curl"),
+        ("/bin/sh: 12: /opt/x/y: not found", "/opt/x/y"),
+        ("/bin/bash: line 1: cargo: command not found", "cargo"),
+        ("bash: gh: command not found", "gh"),
+        ("/usr/bin/env: \u2018node\u2019: No such file or directory", "node"),
+        ('OCI runtime create failed: exec: \\"python\\": executable file not found in $PATH: unknown', "python"),
+        ("E: Package 'curl' not found", ""),
+        ("fatal: repository 'x' not found", ""),
+    ],
+)
+def test_a_missing_tool_is_named(line: str, tool: str) -> None:
+    log, _ = follow(f"#5 [x 1/1] RUN something\n#5 1.0 {line}\n#5 ERROR: exit code: 127\n")
+    error = log.failure("ended")
+    assert missing_tool(line) == tool
+    if tool:
+        assert f"; {tool} is not in the image: " in error.message
+        assert error.hint == f"Name the package that brings {tool} in image_packages"
+    else:
+        assert "is not in the image" not in error.message
+
+
+SNIPPET = """\
+# Tools of ours
+RUN apt-get -q update; \\
+    apt-get -q -y install golang
+
+ENV GOPATH=/go
+RUN   go version
+"""
+
+
+@pytest.mark.parametrize(
+    ("instruction", "line"),
+    [
+        ("RUN apt-get -q update;     apt-get -q -y install golang", 2),
+        ("RUN --mount=type=secret,id=npm,target=/root/.npmrc go version", 6),
+        ("ENV GOPATH=/go", 5),
+        ("RUN go env", None),
+        ("", None),
+    ],
+)
+def test_an_own_line_is_found(instruction: str, line: int | None) -> None:
+    assert snippet_line(SNIPPET, instruction) == line
+
+
+def test_a_failure_in_an_own_line_is_placed() -> None:
+    log = BuildLog("FROM x\n" + SNIPPET, SNIPPET)
+    for line in ("#7 [stage-3 4/9] RUN   go version", "#7 0.2 /bin/sh: 1: go: not found", "#7 ERROR: exit code: 127"):
+        log.take(line)
+    message = log.failure("ended").message
+    assert "in [stage-3 4/9] RUN go version, line 6 of the image's own lines (image_snippet); go is not" in message
+
+
+def test_a_syntax_error_in_an_own_line_is_placed() -> None:
+    log = BuildLog("FROM x\nRUN true\nRNU x\nUSER root\n", "RUN true\nRNU x")
+    reason = "dockerfile parse error line {}: unknown instruction: RNU"
+    assert ", line 2 of the image's own lines" in log.failure(reason.format(3)).message
+    for line in (1, 4):
+        assert "own lines" not in log.failure(reason.format(line)).message
