@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.pages import script
 from tests.e2e.workstation import Transcript, Workstation, fresh_machine
 
 pytestmark = pytest.mark.timeout(1500)
@@ -113,3 +114,18 @@ def test_an_ordinary_user_gets_a_box_of_their_own_through_sudo(installed: Workst
         "root", "docker exec agentbox-dev touch /workspace/note && stat -c %U /home/dev/agentbox-workspace/note"
     )
     assert written.output.endswith("dev"), written.output
+
+
+# The pages a newcomer follows, last, because they take everything away in the end.
+
+
+def test_the_tutorial_works_as_written(installed: Workstation) -> None:
+    done = installed.run("root", script("tutorial.md"))
+    assert done.returncode == 0, done.output
+    assert "agentbox-review" not in installed.run("root", "docker ps --all --format '{{.Names}}'").output
+
+
+@pytest.mark.full
+def test_every_command_of_the_how_to_page_works(installed: Workstation) -> None:
+    done = installed.run("root", f"cd agentbox\n{script('how-to.md')}")
+    assert done.returncode == 0, done.output
