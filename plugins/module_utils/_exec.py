@@ -123,6 +123,8 @@ def _copy(
             return stream.read1(size)
         except TimeoutError:
             raise
+        except ConnectionResetError:
+            return b""  # how a socket ends whose other side closes it with input unread
         except (OSError, http.client.HTTPException) as error:
             raise EngineUnreachableError(f"the connection to the engine broke: {error}") from error
 

@@ -1,4 +1,4 @@
-"""What engines can't enforce, by their own answers: shapes of ``GET /info`` as their projects document them."""
+"""What engines can't enforce, by their answers to ``GET /info``: Podman's recorded, rootless Docker's as documented."""
 
 from __future__ import annotations
 
@@ -24,13 +24,9 @@ ROOTFUL: dict[str, Any] = {
 ROOTLESS_V1 = {**ROOTFUL, "CgroupDriver": "none", "SecurityOptions": ["name=seccomp,profile=default", "name=rootless"]}
 ROOTLESS_V2 = {**ROOTLESS_V1, "CgroupVersion": "2"}
 DELEGATED = {**ROOTLESS_V2, "CgroupDriver": "systemd", "CpuCfsQuota": False}
-# Podman 4, whose answer names its cgroup manager whatever it can do with it.
-PODMAN_V1 = {
-    **ROOTFUL,
-    "CgroupDriver": "cgroupfs",
-    "SecurityOptions": ["name=seccomp,profile=/usr/share/containers/seccomp.json", "name=rootless"],
-}
-PODMAN_ROOT = {**PODMAN_V1, "SecurityOptions": ["name=seccomp,profile=default"]}
+# Recorded from Podman 4.3.1 on cgroup v1; without root it claims the same of its limits, and has a key of its own.
+PODMAN_ROOT = {**ROOTFUL, "Rootless": False, "SecurityOptions": ["name=seccomp,profile=default"]}
+PODMAN_V1 = {**PODMAN_ROOT, "Rootless": True}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import socket
 import socketserver
 import struct
@@ -121,8 +122,16 @@ def test_empty_input_is_input_that_ends(engine: Engine) -> None:
     assert execute(engine, stdin=io.BytesIO()) == (0, b"[]", b"")
 
 
-def test_a_program_may_end_without_reading_its_input(engine: Engine) -> None:
-    engine.program = lambda sock: sock.sendall(frame(2, b"no"))
+def slam(sock: socket.socket) -> None:
+    """Close with what came unread, which resets the other side's connection."""
+    time.sleep(0.2)
+    sock.sendall(frame(2, b"no"))
+    os.close(sock.detach())
+
+
+@pytest.mark.parametrize("program", [slam, lambda sock: sock.sendall(frame(2, b"no"))])
+def test_a_program_may_end_without_reading_its_input(engine: Engine, program: Program) -> None:
+    engine.program = program
     engine.answers = [{"Running": False, "ExitCode": 1}]
     assert execute(engine, stdin=io.BytesIO(bytes(MOST))) == (1, b"", b"no")
 
