@@ -142,6 +142,67 @@ def test_a_proxys_password_is_shown_nowhere(workshop: Workshop) -> None:
         assert CANARY not in text
 
 
+@pytest.fixture
+def rebuilt(built: Workshop) -> tuple[Workshop, str]:
+    """A workshop whose image has another word than the one before, and the ID of that one."""
+    before = built.image_id
+    assert built.build(build_args={"WORD": "other"})["superseded"] == before
+    return built, before
+
+
+def test_the_image_before_is_in_use_again_when_asked_for(rebuilt: tuple[Workshop, str]) -> None:
+    workshop, before = rebuilt
+    predicted = workshop.build(check=True, state="previous")
+    assert [action["action"] for action in predicted["actions"]] == ["tag"]
+    assert workshop.image_id != before
+
+    restored = workshop.build(state="previous")
+    assert restored["actions"] == predicted["actions"]
+    assert restored["image"]["id"] == workshop.image_id == before
+    assert not workshop.build(state="previous")["changed"]
+    # Also what it was made of is known again, so the declaration of then finds nothing to do.
+    assert not workshop.build()["changed"]
+    assert workshop.images() == [before]
+
+
+def test_no_way_back_is_told(built: Workshop) -> None:
+    for check in (True, False):
+        failed = built.build(check=check, state="previous")
+        assert f"there is no image before {built.tag}" in failed["msg"]
+    built.build(build_args={"WORD": "other"}, keep=0)
+    assert built.images() == [built.image_id]
+    assert built.build(state="previous")["failed"]
+
+
+def test_superseded_images_are_removed_unless_a_container_uses_them(rebuilt: tuple[Workshop, str]) -> None:
+    workshop, used = rebuilt
+    container = workshop.engine.create_container(used, labels={_naming.LABEL_INSTANCE: workshop.instance})["Id"]
+    unused = workshop.image_id
+    for word in ("third", "fourth"):
+        workshop.build(build_args={"WORD": word})
+    assert unused not in workshop.images()
+    assert used in workshop.images()
+    assert len(workshop.images()) == 3
+    workshop.engine.remove_container(container)
+    pruned = workshop.build(build_args={"WORD": "fifth"})
+    assert pruned["actions"][-1] == {"action": "prune", "detail": "2 superseded images"}
+    assert len(workshop.images()) == 2
+
+
+def test_an_image_of_another_maker_keeps_its_tag(workshop: Workshop) -> None:
+    container = workshop.engine.create_container(engines.IMAGE)["Id"]
+    labels = [f"LABEL {label}=" for label in (_naming.LABEL_INSTANCE, _naming.LABEL_MANAGED)]
+    foreign = workshop.engine.commit(container, workshop.instance, "latest", changes=labels)["Id"]
+    workshop.engine.remove_container(container)
+    try:
+        for options in ({}, {"check": True}):
+            failed = workshop.build(**options)
+            assert f"{workshop.tag} is an image that Agentbox did not make" in failed["msg"]
+        assert workshop.image_id == foreign
+    finally:
+        workshop.engine.remove_image(workshop.tag)
+
+
 def test_absent_removes_the_own_image_only(built: Workshop, instance: str) -> None:
     foreign = built.build(state="absent", instance=f"{instance}-other")
     assert not foreign["changed"]

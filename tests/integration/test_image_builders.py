@@ -12,6 +12,9 @@ from ansible_collections.agentbox.fleet.plugins.module_utils import (
     _base,
     _build,
     _engine,
+    _image_plan,
+    _image_types,
+    _image_use,
     _naming,
     _sources,
 )
@@ -55,6 +58,26 @@ def test_both_builders_build_and_explain_alike(workshop: Workshop, builder: _bui
     assert "RUN echo E: no space" in caught.value.message
     assert "\nE: no space left on device\n" in caught.value.message
     assert "Free space" in caught.value.hint
+
+
+def test_the_classic_builders_old_stages_are_removed(workshop: Workshop, connected: _engine.Engine) -> None:
+    """Its cache has no labels, so the record knows what the last build has left."""
+    state = workshop.directory / "state"
+    state.mkdir()
+    request = _image_types.Request(workshop.tag, workshop.instance, str(state))
+    labels = {_naming.LABEL_INSTANCE: workshop.instance, _naming.LABEL_MANAGED: "true"}
+    first = "ARG BASE\nFROM ${BASE} AS first\nARG WORD\nRUN echo $WORD > /tmp/word\n"
+    dockerfile = f"{first}FROM ${{BASE}}\nCOPY --from=first /tmp/word /\n"
+    stages = []
+    for word in (secrets.token_hex(4), secrets.token_hex(4)):
+        build = _build.Build(dockerfile, {}, {"BASE": engines.IMAGE, "WORD": word}, labels)
+        built = _build.Classic(connected).build(build, lambda _: None)
+        record = _image_plan.Record(workshop.tag, stages=tuple(built.stages))
+        _image_use.put_into_use(connected, request, built.image_id, _image_use.live(connected, workshop.tag), record)
+        stages += built.stages
+    assert len(stages) == 2
+    assert [bool(connected.inspect_image(stage)) for stage in stages] == [False, True]
+    connected.client.remove_image(stages[1])
 
 
 def test_credentials_of_package_sources_reach_a_build_and_no_layer(

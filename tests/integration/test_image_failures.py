@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,38 @@ def test_a_failed_build_names_step_and_output_and_keeps_the_image(built: Worksho
     assert "\nabout-to-fail\n" in failed["msg"]
     assert built.images() == [built.image_id] == [before]
     assert not built.build()["changed"]
+
+
+def test_a_failed_build_names_the_missing_tool_and_the_own_line(built: Workshop) -> None:
+    before = built.image_id
+    snippet = "# ours\nRUN true; \\\n    true\nRUN no-such-tool --version"
+    failed = built.build(dockerfile=f"{DOCKERFILE}{snippet}\nUSER agent\n", snippet=snippet)
+    assert "line 4 of the image's own lines (image_snippet); no-such-tool is not in the image" in failed["msg"]
+    assert "Name the package that brings no-such-tool in image_packages" in failed["msg"]
+    misspelt = "RUN true\nRNU true"
+    failed = built.build(dockerfile=f"{DOCKERFILE}{misspelt}\n", snippet=misspelt)
+    assert "line 2 of the image's own lines (image_snippet)" in failed["msg"]
+    assert built.images() == [built.image_id] == [before]
+
+
+def test_a_base_without_apt_is_refused_by_name(workshop: Workshop) -> None:
+    """A system of other packages, as far as it can be told apart: its name and no apt-get."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        content = b'ID=other\nPRETTY_NAME="Other Linux v3"\n'
+        entry = tarfile.TarInfo("etc/os-release")
+        entry.size = len(content)
+        tar.addfile(entry, io.BytesIO(content))
+    base = f"{workshop.instance}-base"
+    archive.seek(0)
+    workshop.engine.import_image_from_data(archive.getvalue(), repository=base, tag="latest")
+    try:
+        failed = workshop.build(base=f"{base}:latest")
+    finally:
+        workshop.engine.remove_image(f"{base}:latest")
+    assert f"base: {base}:latest is Other Linux v3 without apt-get" in failed["msg"]
+    assert "e.g. debian:bookworm-slim" in failed["msg"]
+    assert workshop.images() == []
 
 
 @pytest.mark.parametrize(
