@@ -58,6 +58,16 @@ SITE = """
     - name: Have Git
       agentbox.fleet.packages: {{names: [git]}}
 {more}"""
+ROLES = """  roles: [agentbox.fleet.docker, agentbox.fleet.tmux]
+  tasks:
+    - name: Become somebody else
+      ansible.builtin.shell: id -un > /tmp/who && cp /tmp/who /var/tmp/who
+      args: {creates: /var/tmp/who}
+      become: true
+      become_user: nobody
+      become_method: ansible.builtin.su
+      vars: {ansible_become_flags: -s /bin/sh, ansible_remote_tmp: /var/tmp/.ansible}
+"""
 HANG = """
     - name: Hang
       ansible.builtin.command: {argv: [sleep, "300"]}
@@ -284,6 +294,17 @@ def test_a_rewritten_branch_is_refused_where_signatures_are_required(server: Ser
     server.publish(site(7), force=True)
     assert server.run()[0]
     assert server.motto() == "7"
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_roles_work_from_within_the_hardened_unit(server: Server) -> None:
+    server.publish(site(8).replace("  tasks:", ROLES))
+    success, status = server.run()
+    assert (success, status["outcome"]) == (True, "ok"), status
+    assert server.shell("docker version --format '{{.Server.Version}}'; tmux -V")
+    assert server.shell("cat /tmp/who 2> /dev/null || true") == "", "its /tmp is its own"
+    assert server.shell("cat /var/tmp/who") == "nobody"
 
 
 @pytest.mark.full

@@ -22,7 +22,7 @@ from .git import Repository
 from .playbook import Playbook
 
 SCHEMA = 1
-_KEPT = ("accepted", "applied", "counts")
+_KEPT = ("accepted", "applied")  # commits: last accepted, last converged to
 
 
 class Run:
@@ -33,7 +33,6 @@ class Run:
         self._places = places
         before = read_json(str(places.status)) or {}
         self._same = (before.get("repository"), before.get("branch")) == (settings.repository, settings.branch)
-        # Commits last accepted and last converged to, and what the last check found.
         self.status: dict[str, Any] = {
             "schema": SCHEMA,
             "outcome": "running",
@@ -45,6 +44,7 @@ class Run:
             "commit": None,
             "started": _now(),
             "finished": None,
+            "counts": None,
             **{key: before.get(key) for key in _KEPT},
         }
 
@@ -100,6 +100,8 @@ class Run:
     def _converged(self, commit: str) -> str:
         """The outcome of checking and, if told to, converging."""
         playbook = Playbook(self._settings, self._places, commit)
+        for path in self._places.reports.iterdir():
+            path.unlink()  # all that lies there belongs to one run
         found = playbook.run("check", check=True)
         self.status["counts"] = found["counts"]
         if self._settings.mode == "report":
