@@ -18,6 +18,7 @@ from ._errors import AgentboxError, DeclarationError
 from ._image_read import read_files
 from ._naming import LABEL_MANAGED
 from ._progress import Report
+from ._registry import NOBODY, Login
 from ._sources import AptSource, without_login
 
 SOURCES = ("auto", "registry", "debootstrap")
@@ -84,10 +85,13 @@ def obtain(
     sources: Iterable[AptSource],
     environ: Mapping[str, str],
     report: Report,
+    *,
+    login: Login = NOBODY,
 ) -> tuple[Base, str]:
     """Have one of ``candidates`` in the engine; it and its image ID.
 
-    ``sources`` are the host's archives for the base, ``environ`` is for programs that fetch from them (proxies).
+    ``login`` is for their registry, ``sources`` are the host's archives for the base, ``environ`` is for programs that
+    fetch from them (proxies).
     Raises ``BaseError`` with what went wrong on every way.
     """
     failures = []
@@ -97,7 +101,7 @@ def obtain(
             if engine.inspect_image(way.reference) is None:
                 if way.source == "registry":
                     report(f"base: pulling {way.reference}")
-                    _registry.pull(engine, way.reference, _registry.Login(), lambda line: report(f"base: {line}"))
+                    _registry.pull(engine, way.reference, login, lambda line: report(f"base: {line}"))
                 else:
                     _debootstrap(engine, way, mirror, environ, report)
         except AgentboxError as error:

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 
-from . import _base, _build, _image_plan, _image_publish, _image_use, _image_verify, _sources, _trust
+from . import _base, _build, _image_plan, _image_publish, _image_use, _image_verify, _registry, _sources, _trust
 from ._base import Base
 from ._build import Build, Builder, Built
 from ._buildlog import BuildError
@@ -85,8 +85,7 @@ class _Convergence:
             return self._unchanged()
         check_room(self._engine, self._request, "a build")
         self._report(f"image: building {self._request.name}: {', '.join(reasons)}")
-        base, base_id = _base.obtain(self._engine, self._ways(), self._sources.debian, self._environ, self._report)
-        _base.require_apt(self._engine, base_id, base.reference)
+        base, base_id = self._obtain_base()
         builder = _build.find_builder(self._engine, self._environ)
         versions, warnings = self._resolved_versions(builder, base)
         inputs = self._inputs(base_id, versions)
@@ -116,6 +115,15 @@ class _Convergence:
         request, recorded = self._request, self._record.base
         present = {recorded.reference} if recorded and self._engine.inspect_image(recorded.reference) else set()
         return _base.ways(request.base, request.base_source, recorded, present)
+
+    def _obtain_base(self) -> tuple[Base, str]:
+        request = self._request
+        own_registry = bool(request.repository) and _registry.same_host(request.base, request.repository)
+        login = request.login if own_registry else _registry.NOBODY
+        debian = self._sources.debian
+        base, base_id = _base.obtain(self._engine, self._ways(), debian, self._environ, self._report, login=login)
+        _base.require_apt(self._engine, base_id, base.reference)
+        return base, base_id
 
     def _known_base_id(self) -> str | None:
         """The base that a build would start from, None when it has to be had first.

@@ -9,7 +9,7 @@ from typing import Any
 from ._archive import Archive
 from ._image_plan import Live, previous_name
 from ._manifests import Agent
-from ._registry import Login
+from ._registry import NOBODY, Login
 
 Action = Mapping[str, str]  # holds "action" and "detail"
 
@@ -36,7 +36,7 @@ class Request:
     keep: int = 1  # images that were in use before
     source: str = "build"  # or "registry", "archive"
     repository: str = ""  # with a tag; where a built image goes, or where an image comes from
-    login: Login = field(default_factory=Login)
+    login: Login = NOBODY
     digest: str = ""  # of the image in the registry, empty for what the tag means there
     save: bool = False  # a built image as an archive
     archive: str = ""  # path of the archive that an image comes from

@@ -46,12 +46,23 @@ class Login:
         return {"username": self.username, "password": self.password} if self.username else None
 
 
+NOBODY = Login()
+
+
 def split(reference: str) -> tuple[str, str]:
     """Repository, and tag or digest, of ``host:5000/name``, ``name:tag`` or ``name@sha256:...``."""
     import docker.utils
 
     repository, tag = docker.utils.parse_repository_tag(reference)
     return str(repository), str(tag or "latest")
+
+
+def same_host(reference: str, other: str) -> bool:
+    """Whether both are of one registry."""
+    import docker.auth
+
+    resolve_host = docker.auth.resolve_repository_name
+    return bool(resolve_host(split(reference)[0])[0] == resolve_host(split(other)[0])[0])
 
 
 def pinned(reference: str, digest: str) -> str:

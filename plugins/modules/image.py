@@ -81,7 +81,9 @@ options:
     elements: list
     default: []
   base:
-    description: The base image.
+    description:
+      - The base image, one that derives from Debian. With a digest (C(name@sha256:...)) it never changes by itself.
+      - The login of the registry is also used for a base of the same registry.
     type: str
     default: debian:bookworm-slim
   base_source:

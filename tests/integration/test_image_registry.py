@@ -125,13 +125,34 @@ def test_an_image_that_is_not_what_is_declared_gets_no_tag(
     assert puller.images() == []
 
 
-def test_an_image_of_another_maker_gets_no_tag(engine: docker.APIClient, puller: Workshop, registry: str) -> None:
-    repository = f"{registry}/foreign"
+def push_debian(engine: docker.APIClient, repository: str) -> str:
+    """Push the base of all tests; its digest. The tag is gone from the engine."""
     engine.tag(base_image("debian-12"), repository, "latest")
     auth = {"username": registries.USER, "password": PASSWORD}
-    for _ in engine.push(repository, "latest", auth_config=auth, stream=True):
-        pass
+    events = list(engine.push(repository, "latest", auth_config=auth, stream=True, decode=True))
     engine.remove_image(f"{repository}:latest")
+    return next(str(event["aux"]["Digest"]) for event in events if "aux" in event)
+
+
+def test_an_own_base_is_pulled_from_the_same_registry(
+    engine: docker.APIClient, puller: Workshop, registry: str
+) -> None:
+    repository = f"{registry}/debian"
+    base = f"{repository}@{push_debian(engine, repository)}"
+    own = f"{puller.options['repository']}:own"
+    options = {"source": "build", "base": base, "base_source": "registry", "dockerfile": SMALL, "repository": own}
+    try:
+        made = puller.build(**options)
+        assert f"base: pulling {base}" in puller.progress.read_text(encoding="utf-8")
+        assert made["image"]["base"] == engine.inspect_image(base)["Id"]
+        assert actions(made)[-1] == "push"
+    finally:
+        engine.remove_image(base)
+
+
+def test_an_image_of_another_maker_gets_no_tag(engine: docker.APIClient, puller: Workshop, registry: str) -> None:
+    repository = f"{registry}/foreign"
+    push_debian(engine, repository)
     failed = puller.build(repository=repository)
     assert "it was made for no instance of Agentbox" in failed["msg"]
     assert "label agentbox.context" in failed["msg"]
