@@ -17,10 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests import cleanup
+from tests.molecule import SCENARIOS
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
-ROLES = ("docker", "tmux", "hooks", "image", "box")
+ROLES = ("docker", "tmux", "hooks", "image", "box", "gitops")
 NOT_FULL = ["-m", "not full"]
 # The tests wait more than they compute. A file stays in one process, because its tests share boxes.
 SIDE_BY_SIDE = ["--numprocesses", "4", "--dist", "loadfile"]
@@ -56,7 +57,8 @@ def selected(area: str | None) -> list[tuple[str, Callable[[str, bool], None]]]:
     if area is None:
         return list(STAGES.items())
     if area in ROLES:
-        return [(name, STAGES[name]) for name in ("setup", "lint", "integration", "molecule")]
+        scenario = ("molecule",) if area in SCENARIOS else ()  # a role without one has its tests in integration
+        return [(name, STAGES[name]) for name in ("setup", "lint", "integration", *scenario)]
     needs_engine = area in ("integration", "molecule", "e2e")
     return [(name, STAGES[name]) for name in (("setup", area) if needs_engine else (area,))]
 
