@@ -15,9 +15,12 @@ description:
     touched. The other users converge, and the task then fails naming it.
   - Root works with the rights of the user in question, below directories that it holds open, so a user can't have it
     read or write anything else.
+  - The paths that were made are remembered in the state directory, so that they can be removed again.
   - Only the settings in the default place are known. A user who moves them by a variable, for Claude Code
     E(CLAUDE_CONFIG_DIR), gets no entries there.
 extends_documentation_fragment:
+  - agentbox.fleet.common.state_root
+  - agentbox.fleet.common.lock_timeout
   - agentbox.fleet.attributes
 attributes:
   check_mode:
@@ -62,15 +65,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  state_root:
-    description:
-      - Directory of the state of all instances; by default C(/var/lib/agentbox) or the XDG state directory. There the
-        paths are remembered that were made.
-    type: path
-  lock_timeout:
-    description: Seconds to wait for another run on the same instance.
-    type: int
-    default: 120
 seealso:
   - module: agentbox.fleet.box
     description: Boxes have their hooks without this module.
