@@ -182,7 +182,7 @@ class Place:
         """Of the directories above the file those that would be empty without it, innermost first, as far as their
         paths are among ``names``."""
         found: list[str] = []
-        without = self._parts[-1]
+        without = self._parts[len(self._open) - 1]
         for depth in range(len(self._open) - 1, 0, -1):
             if self._path(depth) not in names or self._names(depth) - {without}:
                 break

@@ -161,7 +161,7 @@ def test_directories_are_removed_as_far_as_they_are_ours_and_empty(user: Account
     parts = ("a", "b", "c", "settings.json")
     with place(user, parts) as here:
         here.write(b"{}", here.read())
-    (tmp_path / "a" / "other").touch()
+    (tmp_path / "a" / "settings.json").touch()  # of somebody else, a level above
     own = [f"{tmp_path}/a", f"{tmp_path}/a/b", f"{tmp_path}/a/b/c"]
     with place(user, parts) as here:
         assert here.empty_without([]) == []
@@ -172,7 +172,10 @@ def test_directories_are_removed_as_far_as_they_are_ours_and_empty(user: Account
         assert found
         here.remove(found)
         here.remove_directories(empty)
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["other"]
+    with place(user, parts) as here:
+        assert here.read() is None
+        assert here.empty_without(own) == []
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["settings.json"]
 
 
 @ROOT_ONLY
