@@ -5,7 +5,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: collection_archive
 short_description: The collection itself, packed for a host that will run playbooks of its own
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Packs, on the controller, everything of the collection that is needed to run it, wherever it was installed from.
   - Equal contents give equal archives.

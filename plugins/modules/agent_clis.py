@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: agent_clis
 short_description: Install agents on a host, for chosen users
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Installs each agent once per host, below C(/opt/agentbox), in exactly the version that its manifest names and with
     a Node of its own; gives it to the users who shall have it, and takes it from those who shall not any more.

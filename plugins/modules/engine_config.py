@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: engine_config
 short_description: Configure the Docker daemon of a host
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Puts the given keys into C(/etc/docker/daemon.json) and leaves all others, and their spelling, as they are. A key
     that is no longer given gets back what stood there before, unless somebody changed it since. What the module did is

@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gitops
 short_description: Install the service that lets a host converge itself from a Git repository
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Installs a Python environment with the pinned packages, this collection, the settings and two systemd units, and
     enables the timer. The service itself is only started by the timer.

@@ -61,6 +61,18 @@ def test_module_says_what_it_returns_and_supports(module: str) -> None:
         assert attribute["support"] == "full" or attribute["details"], promise
 
 
+def test_nothing_was_added_in_a_version_to_come() -> None:
+    """The changelog of a release lists what was added in exactly that version."""
+    version = load(ROOT / "galaxy.yml")["version"]
+    for folder in ("modules", *REFERENCE["PLUGIN_KINDS"]):
+        for name, (documentation, _) in REFERENCE["documented"](folder).items():
+            assert parsed(str(documentation["version_added"])) <= parsed(version), name
+
+
+def parsed(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
 def test_every_module_that_reaches_the_engine_is_in_the_action_group() -> None:
     """The group exists to set the engine's address once, so exactly those that take it are members and say so."""
     reaching = [module for module in MODULES if "docker_host" in specification(module)]
