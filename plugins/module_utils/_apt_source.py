@@ -41,14 +41,13 @@ _LOGIN = re.compile(r"://[^/\s]*@")
 
 @dataclass(frozen=True)
 class Source:
-    """A repository. ``name`` names its files; ``key`` is armoured text."""
+    """A repository. ``name`` names its files."""
 
     name: str
     uri: str
     suite: str
     components: Sequence[str]
     architecture: str  # as dpkg calls it
-    key: str
 
     @property
     def text(self) -> str:
@@ -100,16 +99,14 @@ class Change:
         return f"{'remove' if self.after is None else 'write'} {self.path}"
 
 
-def source(
-    name: str, uri: str, suite: str, components: Sequence[str], machine: str, key: str
-) -> Source:
+def source(name: str, uri: str, suite: str, components: Sequence[str], machine: str) -> Source:
     """A source whose parts can stand in a file. Raises ``DeclarationError`` naming the option."""
     if not _NAME.fullmatch(name):
         raise DeclarationError("name: must be small letters, digits and dashes")
     for option, words in (("suite", [suite]), ("components", components)):
         if not words or not all(_WORD.fullmatch(word) for word in words):
             raise DeclarationError(f"{option}: must be names such as a repository has")
-    return Source(name, repository(uri), suite, components, architecture(machine), key)
+    return Source(name, repository(uri), suite, components, architecture(machine))
 
 
 def repository(uri: str) -> str:
@@ -186,8 +183,10 @@ def fetch(url: str) -> str:
     return text
 
 
-def plan(wanted: Source, existing: Mapping[Path, str], installed_key: str | None, places: Places) -> list[Change]:
-    """What makes ``wanted`` the only source of its repository, in the order in which APT works all the time."""
+def plan(
+    wanted: Source, key: str, existing: Mapping[Path, str], installed_key: str | None, places: Places
+) -> list[Change]:
+    """What makes ``wanted``, signed by ``key``, the only source of its repository."""
     own = places.source(wanted.name)
     others = [
         Change(path, text, without(text, wanted.uri, deb822=path.suffix == ".sources"))
@@ -195,7 +194,7 @@ def plan(wanted: Source, existing: Mapping[Path, str], installed_key: str | None
         if path != own
     ]
     changes = [
-        Change(places.keyring(wanted.name), installed_key, wanted.key),
+        Change(places.keyring(wanted.name), installed_key, key),
         *(_removing_empty(change) for change in others),
         Change(own, existing.get(own), wanted.text),
     ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: apt_source
 short_description: Make a repository an APT source of a Debian host
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Writes the key and the deb822 source of a repository of packages, and takes away every other source of the same
     repository, because APT refuses to work when two of them name different keys.
@@ -111,14 +111,12 @@ def planned(module: AnsibleModule) -> list[Change]:
     existing = places.existing()
     if params["state"] == "absent":
         return _apt_source.plan_absence(params["name"], existing, installed, places)
+    wanted = _apt_source.source(params["name"], params["uri"], params["suite"], params["components"], params["machine"])
     os.environ.update(_proxy.environment(params["proxy"] or {}))
     key, warning = _apt_source.key_text(params["key"], installed, _apt_source.fetch)
     if warning:
         module.warn(warning)
-    wanted = _apt_source.source(
-        params["name"], params["uri"], params["suite"], params["components"], params["machine"], key
-    )
-    return _apt_source.plan(wanted, existing, installed, places)
+    return _apt_source.plan(wanted, key, existing, installed, places)
 
 
 def main() -> None:

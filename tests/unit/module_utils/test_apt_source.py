@@ -19,7 +19,7 @@ DEBIAN = "Types: deb\nURIs: https://deb.example/debian\nSuites: bookworm\nCompon
 
 
 def source() -> Source:
-    return _apt_source.source("engine", URI + "/", "bookworm", ["stable"], "x86_64", KEY)
+    return _apt_source.source("engine", URI + "/", "bookworm", ["stable"], "x86_64")
 
 
 def test_a_source_is_one_stanza_with_its_own_key() -> None:
@@ -61,14 +61,7 @@ def test_an_unknown_machine_stops_with_those_that_are_known(machine: str) -> Non
     ],
 )
 def test_what_cannot_stand_in_a_source_is_refused(change: dict[str, object], told: str) -> None:
-    parts = {
-        "name": "engine",
-        "uri": URI,
-        "suite": "bookworm",
-        "components": ["stable"],
-        "machine": "x86_64",
-        "key": KEY,
-    }
+    parts = {"name": "engine", "uri": URI, "suite": "bookworm", "components": ["stable"], "machine": "x86_64"}
     with pytest.raises(DeclarationError, match=told):
         _apt_source.source(**{**parts, **change})  # type: ignore[arg-type]
 
@@ -111,7 +104,7 @@ def test_older_sources_go_before_the_new_one_comes_and_empty_files_with_them(tmp
     places = Places(tmp_path)
     main, old, mixed = tmp_path / "etc/apt/sources.list", places.sources / "docker.list", places.sources / "a.sources"
     existing = {main: f"deb {URI} x y\n", old: f"# docs\ndeb {URI} x y\n", mixed: DEBIAN}
-    changes = _apt_source.plan(source(), existing, None, places)
+    changes = _apt_source.plan(source(), KEY, existing, None, places)
     assert changes == [
         Change(places.keyring("engine"), None, KEY),
         Change(main, f"deb {URI} x y\n", ""),
@@ -125,12 +118,12 @@ def test_it_comes_once_and_goes_once(tmp_path: Path) -> None:
     other = places.sources / "debian.sources"
     other.parent.mkdir(parents=True)
     other.write_text(DEBIAN)
-    _apt_source.apply(_apt_source.plan(source(), places.existing(), None, places))
+    _apt_source.apply(_apt_source.plan(source(), KEY, places.existing(), None, places))
     assert (
         oct(places.keyring("engine").stat().st_mode)[-3:] == oct(places.source("engine").stat().st_mode)[-3:] == "644"
     )
     installed = _apt_source.read_key("engine", places)
-    assert _apt_source.plan(source(), places.existing(), installed, places) == []
+    assert _apt_source.plan(source(), KEY, places.existing(), installed, places) == []
     _apt_source.apply(_apt_source.plan_absence("engine", places.existing(), installed, places))
     assert _apt_source.plan_absence("engine", places.existing(), _apt_source.read_key("engine", places), places) == []
     assert places.existing() == {other: DEBIAN}

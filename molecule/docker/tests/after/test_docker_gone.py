@@ -19,3 +19,10 @@ def test_nothing_tried_to_start_it_again(host: Host) -> None:
 
 def test_its_data_is_kept(host: Host) -> None:
     assert host.file("/var/lib/docker/overlay2").is_directory
+
+
+def test_what_the_role_configured_is_gone_and_the_rest_is_not(host: Host) -> None:
+    assert host.check_output("ls /etc/docker") == "daemon.json\nkey.json"
+    assert host.file("/etc/docker/daemon.json").content_string == '{"log-level":   "warn"}'
+    assert host.check_output("find /etc/systemd /etc/sysctl.d -name '*agentbox*'") == ""
+    assert host.file("/etc/sysctl.d/99-hardening.conf").exists
