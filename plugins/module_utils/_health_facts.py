@@ -89,12 +89,21 @@ class Space:
 
 
 @dataclass(frozen=True)
+class BaseFacts:
+    """What an image was built on: the base's reference, and the ID that it has in the engine now, None for none."""
+
+    reference: str
+    image_id: str | None
+
+
+@dataclass(frozen=True)
 class ImageFacts:
     """Answer of ``inspect`` for one reference, None when the engine has no such image."""
 
     reference: str
     inspect: Mapping[str, Any] | None
     agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # its boxes need them: name -> manifest
+    base: BaseFacts | None = None  # None when it was not built here
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from ._health_expected import (
 )
 from ._health_facts import (
     CA_VARIABLES,
+    BaseFacts,
     BoxFacts,
     EngineFacts,
     EngineFailure,
@@ -52,6 +53,8 @@ from ._health_host import USER_NAMESPACE_SETTINGS
 from ._health_page import page_facts
 from ._health_probe import MOST_BYTES, parse_probe
 from ._hooks import managed_settings
+from ._image_plan import Record
+from ._image_types import record_path
 from ._naming import HOOK_PORT, LABEL_BOX, LABEL_INSTANCE, BoxPaths, container_name, is_name
 from ._spec import BoxSpec
 from ._state import read_file, read_json
@@ -121,10 +124,21 @@ def gather_host(engine: EngineFacts | EngineFailure, request: Request, images: S
     )
 
 
-def gather_images(engine: Engine, image: str, boxes: Iterable[Expected]) -> list[ImageFacts]:
-    """Facts of every image that a box shall run, with what those boxes need in it; of ``image`` if there is none."""
-    agents = agents_by_image(boxes) or {image: {}}
-    return [ImageFacts(name, engine.inspect_image(name), needed) for name, needed in agents.items()]
+def gather_images(engine: Engine, request: Request, boxes: Iterable[Expected]) -> list[ImageFacts]:
+    """Facts of every image that a box shall run, with what those boxes need in it; without boxes of one."""
+    agents = agents_by_image(boxes) or {request.image: {}}
+    return [
+        ImageFacts(name, engine.inspect_image(name), needed, _base_facts(engine, record_path(request.state_dir, name)))
+        for name, needed in agents.items()
+    ]
+
+
+def _base_facts(engine: Engine, path: str) -> BaseFacts | None:
+    base = Record.from_json(_json(path)).base
+    if base is None:
+        return None
+    found = engine.inspect_image(base.reference)
+    return BaseFacts(base.reference, str(found["Id"]) if found else None)
 
 
 def free_space(purpose: str, path: str) -> Space:

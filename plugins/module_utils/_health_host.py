@@ -11,7 +11,7 @@ from ._advisory import advisory_checks, is_rootless, unenforced_limits
 from ._health import HOST, Check, Verdict, plain, size, without_credentials
 from ._health_facts import EngineFacts, EngineFailure, HostFacts, ImageFacts, Space
 from ._health_hardening import limit_title
-from ._naming import LABEL_AGENTS, LABEL_CONTEXT, LABEL_MANAGED
+from ._naming import LABEL_AGENTS, LABEL_BASE, LABEL_CONTEXT, LABEL_MANAGED
 
 IMAGE_IDS = ("image", "image-agents", "image-age")
 IMAGE_AGE_WARN = 30.0  # days
@@ -106,13 +106,15 @@ def image_checks(image: ImageFacts, wanted_context: str | None, now: float, pred
         ]
     labels: Mapping[str, Any] = (image.inspect.get("Config") or {}).get("Labels") or {}
     return [
-        _context_check(image.reference, labels, wanted_context),
+        _context_check(image, labels, wanted_context),
         _agents_check(image, labels),
         _age_check(image.reference, str(image.inspect.get("Created", "")), now),
+        *_base_checks(image, str(labels.get(LABEL_BASE) or "")),
     ]
 
 
-def _context_check(reference: str, labels: Mapping[str, Any], wanted: str | None) -> Check:
+def _context_check(image: ImageFacts, labels: Mapping[str, Any], wanted: str | None) -> Check:
+    reference = image.reference
     if LABEL_MANAGED not in labels:
         return Check("image", HOST, "warn", f"{reference} was not built by Agentbox", _REBUILD)
     context = plain(labels.get(LABEL_CONTEXT) or "unknown", 80)
@@ -124,7 +126,8 @@ def _context_check(reference: str, labels: Mapping[str, Any], wanted: str | None
             f"{reference} was built from {context[:19]}, declared is {wanted[:19]}",
             _REBUILD,
         )
-    return Check("image", HOST, "ok", f"{reference} is there, built from {context[:19]}")
+    amount = size(int((image.inspect or {}).get("Size") or 0))
+    return Check("image", HOST, "ok", f"{reference} is there, {amount}, built from {context[:19]}")
 
 
 def parse_agents(label: str) -> dict[str, str]:
@@ -172,6 +175,17 @@ def _age_check(reference: str, created: str, now: float) -> Check:
     if days > IMAGE_AGE_WARN:
         return Check("image-age", HOST, "warn", seen, f"{_REBUILD} for current packages")
     return Check("image-age", HOST, "ok", seen)
+
+
+def _base_checks(image: ImageFacts, built_on: str) -> list[Check]:
+    """Whether the engine has got another base since; an image that was built elsewhere is its builder's to judge."""
+    base = image.base
+    if base is None or base.image_id is None or not built_on:
+        return []
+    if base.image_id != built_on:
+        seen = f"{image.reference} was built on an earlier {base.reference} than the engine has now"
+        return [Check("image-base", HOST, "warn", seen, f"{_REBUILD}, which builds on the present one")]
+    return [Check("image-base", HOST, "ok", f"{image.reference} was built on the present {base.reference}")]
 
 
 def parse_time(text: str) -> float | None:

@@ -68,7 +68,7 @@ def examine(examination: Examination, known: Mapping[str, list[Check]] | None = 
     try:
         facts = engine_facts(engine)
         boxes = expected_boxes(engine, request, facts.info)
-        host = gather_host(facts, request, gather_images(engine, request.image, boxes))
+        host = gather_host(facts, request, gather_images(engine, request, boxes))
         kept = known or {}
         found = gather_boxes(engine, [box for box in boxes if box.name not in kept], request)
     except EngineError as error:

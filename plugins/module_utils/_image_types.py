@@ -61,8 +61,13 @@ class Request:
         return f"{self.archive_path}.json"
 
     def record_path(self, name: str) -> str:
-        """One record per tag: of ``name``, or of ``previous``."""
-        return f"{self.state_dir}/image-{_file_name(name)}.json"
+        """Where the record of ``name`` or ``previous`` is."""
+        return record_path(self.state_dir, name)
+
+
+def record_path(state_dir: str, name: str) -> str:
+    """Where what is known of a tag's image is; one record per tag."""
+    return f"{state_dir}/image-{_file_name(name)}.json"
 
 
 def _file_name(tag: str) -> str:

@@ -122,8 +122,8 @@ checks:
   contains:
     id:
       description:
-        - What was checked. Of the host C(engine), C(cgroup), C(image), C(image-agents), C(image-age), C(disk), C(ca),
-          C(proxy), C(user-namespaces) and C(configuration).
+        - What was checked. Of the host C(engine), C(cgroup), C(image), C(image-agents), C(image-age), C(image-base),
+          C(disk), C(ca), C(proxy), C(user-namespaces) and C(configuration).
         - Of a box C(state), C(mounts), C(port), C(hook-settings), C(image-current), C(hardening), C(limits),
           C(pressure), C(ca), C(proxy), C(probe), C(supervisor), C(tmux), C(lead), C(observer), C(hook-event),
           C(credentials), C(versions) and C(writable).

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agentbox._shared._health import Check
-from agentbox._shared._health_facts import EngineFacts, EngineFailure, HostFacts, ImageFacts, Space
+from agentbox._shared._health_facts import BaseFacts, EngineFacts, EngineFailure, HostFacts, ImageFacts, Space
 from agentbox._shared._health_host import (
     ca_check,
     cgroup_check,
@@ -170,6 +171,27 @@ def test_agents_of_a_label() -> None:
 )
 def test_the_age_of_an_image(created: str, verdict: str) -> None:
     assert image_checks(image(created), None, NOW, predicting=False)[2].verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("base", "verdict"),
+    [
+        (BaseFacts("debian:bookworm-slim", "sha256:7"), ["ok"]),
+        (BaseFacts("debian:bookworm-slim", "sha256:8"), ["warn"]),
+        (BaseFacts("debian:bookworm-slim", None), []),
+        (None, []),
+    ],
+)
+def test_the_base_of_an_image(base: BaseFacts | None, verdict: list[str]) -> None:
+    facts = replace(image(**{"agentbox.base": "sha256:7"}), base=base)
+    found = [check for check in image_checks(facts, None, NOW, predicting=False) if check.id == "image-base"]
+    assert [check.verdict for check in found] == verdict
+    assert all("debian:bookworm-slim" in check.seen for check in found)
+
+
+def test_the_size_of_an_image_is_told() -> None:
+    facts = replace(image(), inspect={**(image().inspect or {}), "Size": 839155321})
+    assert "agentbox:latest is there, 800.3 MiB, " in image_checks(facts, None, NOW, predicting=False)[0].seen
 
 
 @pytest.mark.parametrize(
