@@ -68,9 +68,8 @@ from ansible.utils.display import Display
 from ansible_collections.agentbox.fleet.plugins.module_utils import _engine, _exec, _naming, _wire
 from ansible_collections.agentbox.fleet.plugins.module_utils._errors import AgentboxError
 
-_NO_SUCH_FILE = 44  # exit code of our own script, which no program in it has
 _WRITE = 'cat >"$1"'
-_READ = f'[ -e "$1" ] || exit {_NO_SUCH_FILE}; cat <"$1"'
+_READ = 'cat <"$1"'
 display = Display()
 
 
@@ -136,8 +135,6 @@ class Connection(ConnectionBase):  # type: ignore[misc]
         finally:
             if code != 0:
                 Path(out_path).unlink(missing_ok=True)
-        if code == _NO_SUCH_FILE:
-            raise AnsibleFileNotFound(f"{in_path} does not exist in box {self._container}", file_name=in_path)
         if code:
             raise AnsibleError(f"cannot read {in_path} in box {self._container}: {_said(errors)}")
 
@@ -155,6 +152,10 @@ class Connection(ConnectionBase):  # type: ignore[misc]
                 f"nobody can become another user in box {self._container}, where gaining privileges is impossible. "
                 "Leave `become` away, or set `ansible_become: false` for boxes"
             )
+        try:
+            "".join(argv).encode()
+        except UnicodeEncodeError:
+            raise AnsibleError("paths and commands for a box have to be UTF-8, the engine takes nothing else") from None
         with _unreachable():
             try:
                 return _exec.execute(
@@ -187,7 +188,7 @@ def _source(path: str) -> BinaryIO:
     try:
         return Path(path).open("rb")
     except FileNotFoundError:
-        raise AnsibleFileNotFound(f"{path} does not exist", file_name=path) from None
+        raise AnsibleFileNotFound(file_name=path) from None
 
 
 def _said(errors: io.BytesIO) -> str:

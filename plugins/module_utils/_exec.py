@@ -67,13 +67,16 @@ def _attach(
     try:
         with _wire.answering(address.path, address.timeout):
             connection.connect()
-            sock = connection.sock  # the connection lets go of it when the answer ends with the stream
-            start = {"Detach": False, "Tty": False}
-            answer = _wire.accepted(_wire.send(connection, address, "POST", f"/exec/{process}/start", start))
-        sock.settimeout(None)
-        # Not before the answer has begun: the engine loses what comes together with the request.
-        with _feeding(sock, stdin):
-            _copy(answer, sock, sinks, deadline)
+        sock = connection.sock
+        # The connection closes it where the answer ends, also under who still sends; a file on it keeps it open.
+        with sock.makefile("rb", 0):
+            with _wire.answering(address.path, address.timeout):
+                start = {"Detach": False, "Tty": False}
+                answer = _wire.accepted(_wire.send(connection, address, "POST", f"/exec/{process}/start", start))
+            sock.settimeout(None)
+            # Not before the answer has begun: the engine loses what comes together with the request.
+            with _feeding(sock, stdin):
+                _copy(answer, sock, sinks, deadline)
     finally:
         connection.close()
 

@@ -28,7 +28,7 @@ def boxes(engine: Engine | None, instance: str = "", names: list[str] | None = N
     with engine.doing("list containers"):
         found = engine.client.containers(all=True, filters={"label": label})
     inspected = (engine.inspect_container(item["Id"]) for item in found if _is_box(item))
-    result = [_with_lead(describe(container)) for container in inspected if container]
+    result = [with_lead(describe(container)) for container in inspected if container]
     wanted = (box for box in result if names is None or box["name"] in names)
     return sorted(wanted, key=lambda box: (str(box["instance"]), str(box["name"])))
 
@@ -66,7 +66,7 @@ def describe(container: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _with_lead(box: dict[str, Any]) -> dict[str, Any]:
+def with_lead(box: dict[str, Any]) -> dict[str, Any]:
     """``box`` with its lead, which stands in its state directory; None when it has none or that can't be read."""
     name, state_dir = str(box["name"]), str(box["state_dir"])
     found = None

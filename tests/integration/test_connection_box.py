@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import time
@@ -202,24 +201,76 @@ def test_a_box_that_stops_takes_its_command_along(inventory: Path, site: Site, e
     site.wait_for_session("one")
 
 
-def adhoc(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    own = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "DOCKER_", "AGENTBOX_"))}
-    return subprocess.run(
-        [str(Path(sys.executable).with_name("ansible")), *arguments],
+# Calls methods of the connection and tells what came of each: null, or the class and text of the error.
+CALLS = """
+import json, os, sys
+from ansible.errors import AnsibleError
+from ansible.playbook.play_context import PlayContext
+from ansible.plugins.loader import connection_loader, init_plugin_loader
+init_plugin_loader([os.path.abspath("collections")])
+connection = connection_loader.get("agentbox.fleet.box", PlayContext(), os.devnull)
+connection.set_options(direct={"remote_addr": sys.argv[1]})
+told = []
+for method, *arguments in json.loads(sys.argv[2]):
+    try:
+        getattr(connection, method)(*arguments)
+        told.append(None)
+    except AnsibleError as error:
+        told.append(f"{type(error).__name__}: {error}")
+print(json.dumps(told))
+"""
+
+
+def calls(site: Site, *wanted: Sequence[str]) -> list[str | None]:
+    done = subprocess.run(
+        [sys.executable, "-c", CALLS, site.container("one"), json.dumps(wanted)],
         cwd=runs.REPOSITORY,
-        env={**own, "ANSIBLE_NOCOLOR": "1", **environment},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
+    assert done.returncode == 0, done.stderr
+    told: list[str | None] = json.loads(done.stdout)
+    return told
 
 
-def test_a_sparse_file_comes_back_whole(inventory: Path, site: Site) -> None:
-    site.run("one", "truncate -s 20M /tmp/sparse && printf end >>/tmp/sparse")
-    back = site.directory / "sparse"
-    done = adhoc(
-        [site.container("one"), "-i", str(inventory), "-m", "fetch", "-a", f"src=/tmp/sparse dest={back} flat=true"], {}
+def test_files_of_all_kinds_arrive_whole(site: Site) -> None:
+    """Empty, sparse, named like an option, and below the workspace when their path is relative."""
+    empty, back = site.directory / "empty", site.directory / "files"
+    empty.touch()
+    back.mkdir()
+    site.run("one", "truncate -s 20M /tmp/sparse && printf end >>/tmp/sparse; printf dash >-n")
+    told = calls(
+        site,
+        ("put_file", str(empty), "/tmp/empty"),  # noqa: S108 - in the box
+        ("fetch_file", "/tmp/empty", str(back / "empty")),  # noqa: S108 - in the box
+        ("fetch_file", "/tmp/sparse", str(back / "sparse")),  # noqa: S108 - in the box
+        ("fetch_file", "-n", str(back / "dash")),
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert back.read_bytes() == bytes(20 * MIB) + b"end"
+    assert told == [None] * 4
+    assert (back / "empty").read_bytes() == b""
+    assert (back / "sparse").read_bytes() == bytes(20 * MIB) + b"end"
+    assert (back / "dash").read_bytes() == b"dash"
+
+
+def test_each_failure_of_a_copy_is_named_and_leaves_nothing(site: Site, source: Path) -> None:
+    back = site.directory / "failed"
+    missing, directory, local, denied, full, bytes_ = calls(
+        site,
+        ("fetch_file", "/nosuch", str(back)),
+        ("fetch_file", "/agentbox", str(back)),
+        ("put_file", "/nosuch", "/tmp/x"),  # noqa: S108 - in the box
+        ("put_file", str(source), "/agentbox/x"),
+        ("put_file", str(source), "/dev/full"),
+        ("put_file", str(source), "/tmp/\udcff"),  # noqa: S108 - in the box
+    )
+    box = site.container("one")
+    assert str(missing).startswith(f"AnsibleError: cannot read /nosuch in box {box}: ")
+    assert "No such file" in str(missing)
+    assert str(directory).startswith(f"AnsibleError: cannot read /agentbox in box {box}: ")
+    assert str(local).startswith("AnsibleFileNotFound: Could not find or access '/nosuch' on the Ansible Controller")
+    assert "Read-only file system" in str(denied)
+    assert "No space left on device" in str(full)
+    assert "have to be UTF-8" in str(bytes_)
+    assert not back.exists()

@@ -32,6 +32,9 @@ class Engine(socketserver.ThreadingUnixStreamServer):
     created: dict[str, Any]
     refusal: tuple[int, str] | None = None
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a program whose reader is gone."""
+
 
 class Handler(socketserver.StreamRequestHandler):
     server: Engine
@@ -129,11 +132,20 @@ def slam(sock: socket.socket) -> None:
     os.close(sock.detach())
 
 
-@pytest.mark.parametrize("program", [slam, lambda sock: sock.sendall(frame(2, b"no"))])
+def linger(sock: socket.socket) -> None:
+    """End the output and keep the connection, as Docker does for up to 15 s while input stands in its way."""
+    sock.sendall(frame(2, b"no"))
+    sock.shutdown(socket.SHUT_WR)
+    time.sleep(5)
+
+
+@pytest.mark.parametrize("program", [slam, linger, lambda sock: sock.sendall(frame(2, b"no"))])
 def test_a_program_may_end_without_reading_its_input(engine: Engine, program: Program) -> None:
+    start = time.monotonic()
     engine.program = program
     engine.answers = [{"Running": False, "ExitCode": 1}]
     assert execute(engine, stdin=io.BytesIO(bytes(MOST))) == (1, b"", b"no")
+    assert time.monotonic() - start < 3, "nobody waits for it to be read"
 
 
 def test_input_that_cannot_be_read_is_the_callers_error(engine: Engine) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentbox._shared._info import boxes, describe
+from agentbox._shared._info import boxes, describe, with_lead
+from agentbox._shared._naming import BoxPaths
 from agentbox._shared._swap import explain_exit
 from tests.unit.module_utils.box_samples import CONTEXT, UID, WORKSPACE, box, inspected
 
@@ -64,3 +67,32 @@ def test_why_a_container_ended(state: dict[str, Any], reason: str) -> None:
 
 def test_no_engine_has_no_boxes() -> None:
     assert boxes(None, "abx") == []
+
+
+def lead(place: Path, content: str, **labels: Any) -> str | None:
+    """The lead of box ``web`` for which the state directory ``place`` holds ``content``."""
+    path = Path(BoxPaths(str(place), "web").mount, "box.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+    found: str | None = with_lead({"name": "web", "state_dir": str(place), **labels})["lead"]
+    return found
+
+
+def test_the_lead_stands_in_the_state_directory(tmp_path: Path) -> None:
+    assert lead(tmp_path, '{"lead": "claude"}') == "claude"
+    assert lead(tmp_path, '{"lead": null}') is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"lead": 1}', '{"lead": "{{ 1 }}"}', '{"lead": "a b"}'])
+def test_what_is_no_name_is_no_lead(tmp_path: Path, content: str) -> None:
+    assert lead(tmp_path, content) is None
+
+
+@pytest.mark.parametrize("labels", [{"name": "../web"}, {"name": None}, {"state_dir": "relative"}, {"state_dir": None}])
+def test_labels_lead_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: dict[str, Any]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "relative").symlink_to(tmp_path)
+    assert lead(tmp_path, '{"lead": "claude"}', **labels) is None
+    (tmp_path / "pipe" / "boxes" / "web" / "mount").mkdir(parents=True)
+    os.mkfifo(tmp_path / "pipe" / "boxes" / "web" / "mount" / "box.json")
+    assert with_lead({"name": "web", "state_dir": str(tmp_path / "pipe")})["lead"] is None
