@@ -108,6 +108,25 @@ def test_podman_is_recognised(serve: Serve) -> None:
     engine.close()
 
 
+@pytest.mark.parametrize(
+    ("options", "rootless"),
+    [
+        (["name=seccomp,profile=builtin", "name=rootless", "name=cgroupns"], True),
+        (["name=seccomp,profile=builtin"], False),
+        (None, False),
+    ],
+)
+def test_an_engine_without_root_is_recognised(serve: Serve, options: list[str] | None, rootless: bool) -> None:
+    answer = version("1.41", "1.12", SecurityOptions=options)  # one stub answers both requests
+    assert _engine.is_rootless(_engine.properties(_engine.identify(serve(answer)))) is rootless
+
+
+@pytest.mark.parametrize(("events", "taken"), [(b"", False), (b'{"Type":"daemon","Action":"reload"}\n', True)])
+def test_an_event_says_that_an_engine_took_its_configuration(serve: Serve, events: bytes, taken: bool) -> None:
+    identity = _engine.EngineIdentity(serve(events), "1.41", "20.10", podman=False)
+    assert _engine.reloaded_since(identity, 0.0) is taken
+
+
 @pytest.mark.parametrize("answer", [b"hello", b"[]", b"{}", b'{"ApiVersion": "x"}'])
 def test_something_else_is_no_engine(serve: Serve, answer: bytes) -> None:
     with pytest.raises(EngineError):
