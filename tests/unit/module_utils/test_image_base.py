@@ -18,6 +18,7 @@ MADE = Base(WANTED, "debootstrap", "agentbox-base:bookworm")
         ("debian:bookworm-slim", "bookworm"),
         ("debian:trixie", "trixie"),
         ("mirror.example:5000/library/debian:bookworm-slim", "bookworm"),
+        (f"debian:bookworm-slim@sha256:{'0' * 64}", "bookworm"),
         ("debian:12-slim", None),
         ("ubuntu:noble", None),
         ("notdebian:bookworm", None),

@@ -9,7 +9,18 @@ import pytest
 
 from agentbox._shared._base import Base
 from agentbox._shared._errors import EngineUnsupportedError
-from agentbox._shared._image_plan import Inputs, Live, Record, agents_label, machine, parse_agents, reasons
+from agentbox._shared._image_plan import (
+    Inputs,
+    Live,
+    Record,
+    agents_label,
+    machine,
+    objections,
+    parse_agents,
+    previous_name,
+    reasons,
+)
+from agentbox._shared._manifests import LATEST, Agent
 
 INPUTS = Inputs("FROM x\n", {"a": "1", "b": "2"}, {"WORD": "x"}, "sha256:1", "amd64")
 RECORD = Record("x:latest", INPUTS.digest(), None, "sha256:1", {}, INPUTS.fingerprints())
@@ -61,7 +72,8 @@ def test_many_reasons_are_counted() -> None:
 
 
 def test_a_record_survives_its_file() -> None:
-    record = replace(RECORD, base=Base("debian:bookworm-slim", "debootstrap", "agentbox-base:bookworm"))
+    base = Base("debian:bookworm-slim", "debootstrap", "agentbox-base:bookworm")
+    record = replace(RECORD, base=base, image_id="sha256:9", origin="registry.example/x@sha256:7", stages=("sha256:8",))
     assert Record.from_json(record.as_json()) == record
     assert Record.from_json(None) == Record()
     assert Record.from_json({**record.as_json(), "schema": 0}) == Record()
@@ -71,6 +83,43 @@ def test_an_image_of_other_makers_has_no_labels() -> None:
     found = Live.from_inspect({"Id": "sha256:9", "Config": {"Labels": None}})
     assert found == Live("sha256:9", "", "", "", {})
     assert Live.from_inspect(None) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "previous"),
+    [
+        ("agentbox:latest", "agentbox:previous"),
+        ("registry.example:5000/team/agentbox:latest", "registry.example:5000/team/agentbox:previous"),
+        ("agentbox:stable", "agentbox:stable-previous"),
+    ],
+)
+def test_the_image_before_has_a_tag_beside(name: str, previous: str) -> None:
+    assert previous_name(name) == previous
+
+
+MADE_ELSEWHERE = Live("sha256:9", "sha256:1", "agentbox", "sha256:2", {"claude": "2.1.332"}, architecture="amd64")
+
+
+@pytest.mark.parametrize(
+    ("change", "objection"),
+    [
+        ({"instance": ""}, "it was made for no instance of Agentbox"),
+        ({"instance": "other"}, "it was made for instance other"),
+        ({"context": ""}, "it does not say what it was made of (label agentbox.context)"),
+        ({"architecture": "arm64"}, "it is for arm64, this engine is amd64"),
+        ({"agents": {}}, "it holds no claude"),
+        ({"agents": {"claude": "2.1.300"}}, "it holds claude 2.1.300 instead of 2.1.332"),
+    ],
+)
+def test_what_speaks_against_an_image_that_was_made_elsewhere(change: dict[str, Any], objection: str) -> None:
+    agent = Agent("claude", "claude-code", "2.1.332", ("claude", "--version"), "(.*)")
+    assert objections(MADE_ELSEWHERE, "agentbox", [agent], "amd64") == []
+    assert objections(replace(MADE_ELSEWHERE, **change), "agentbox", [agent], "amd64") == [objection]
+
+
+def test_any_version_is_the_latest_of_an_image_that_was_made_elsewhere() -> None:
+    agent = Agent("claude", "claude-code", LATEST, ("claude", "--version"), "(.*)")
+    assert objections(MADE_ELSEWHERE, "agentbox", [agent], "amd64") == []
 
 
 def test_the_agents_label() -> None:
