@@ -40,7 +40,7 @@ class Host:
     files: Mapping[str, bytes | None]
     open_files: Sequence[str]  # those of ``files`` that are for root alone and others can read
     systemd: bool
-    foreign: bool  # the engine asked for is not the one that the files configure
+    foreign: str  # what makes the engine one that the files do not configure; empty: they do
     live: Live
     life: str | None  # of the daemon, as _daemon.life() tells it
     forwarding: bool  # is on now
@@ -69,20 +69,14 @@ FILES = (
 _MODES = {RECORD_FILE: 0o600, _engine_proxy.FILE: 0o600}
 
 
-def gather(docker_host: str | None, request: Request) -> Host:
-    """Look at the host. Changes nothing.
-
-    Raises ``DeclarationError`` when something is wanted of an engine that is not the system's Docker, ``StateError``
-    when a file is a link or a directory.
-    """
+def gather(docker_host: str | None) -> Host:
+    """Look at the host. Changes nothing. Raises ``StateError`` when one of the files is a link or a directory."""
     foreign, live = _look(docker_host)
-    if foreign and (request.keys or request.proxy):
-        raise DeclarationError(f"{foreign}; config and proxy are those of the system's Docker daemon")
     return Host(
         files={path: _state.read_file(path) for path in FILES},
         open_files=[path for path, mode in _MODES.items() if _mode(path) not in (None, mode)],
         systemd=_daemon.HostPaths().systemd.is_dir(),
-        foreign=bool(foreign),
+        foreign=foreign,
         live=live,
         life=_daemon.life() if live.running else None,
         forwarding=_forwarding.is_on(),
@@ -91,7 +85,7 @@ def gather(docker_host: str | None, request: Request) -> Host:
 
 
 def _look(docker_host: str | None) -> tuple[str, Live]:
-    """What makes the engine one that these files do not configure (empty: it is the system's), and how it runs."""
+    """``Host.foreign``, and how the engine runs."""
     stopped = Live(running=False)
     if not _daemon.is_system_host(docker_host):
         return "the engine's address is not that of the system's engine", stopped
@@ -109,8 +103,14 @@ def _look(docker_host: str | None) -> tuple[str, Live]:
 
 
 def plan(request: Request, host: Host) -> Plan:
-    """Decide what to do. Raises ``AgentboxError`` when ``daemon.json`` holds no JSON object."""
+    """Decide what to do: nothing for another engine than the system's Docker.
+
+    Raises ``DeclarationError`` when keys are wanted of such a one, ``AgentboxError`` when ``daemon.json`` holds no JSON
+    object.
+    """
     if host.foreign and not request.absent:
+        if request.keys:
+            raise DeclarationError(f"{host.foreign}; config is that of the system's Docker daemon")
         return Plan()
     found = _engine_config.parsed(DAEMON_FILE, host.files[DAEMON_FILE])
     record = _engine_config.recorded(_object(host.files[RECORD_FILE]))

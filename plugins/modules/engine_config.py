@@ -33,8 +33,8 @@ attributes:
 options:
   docker_host:
     description:
-      - Address of the engine. At any other address than that of the system's engine nothing may be given, and nothing
-        is done.
+      - Address of the engine. For any other engine than the system's Docker nothing is done; keys of its configuration
+        are an error then, and a proxy is a warning.
     type: str
   engine_absent:
     description: Has no effect here, because a host is configured before it has an engine as well as later.
@@ -150,12 +150,14 @@ def request(params: dict[str, Any]) -> Request:
 def converge(module: AnsibleModule) -> dict[str, Any]:
     params = module.params
     wanted = request(params)
-    host = _engine_setup.gather(params["docker_host"], wanted)
+    host = _engine_setup.gather(params["docker_host"])
     plan = _engine_setup.plan(wanted, host)
     if module.check_mode:
         _engine_setup.check(plan)
     else:
         _engine_setup.apply(plan, params["docker_host"], params["timeout"])
+    if host.foreign and wanted.proxy:
+        module.warn(f"{host.foreign}, so it gets its proxy where it was set up, and not from here")
     if plan.course.waiting:
         module.warn(_engine_setup.waiting_text(plan.course.waiting, host.live.containers))
     return {

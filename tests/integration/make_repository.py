@@ -7,6 +7,7 @@ have their names.
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -45,9 +46,8 @@ def build_engine() -> None:
     tree = WORK / "docker-ce"
     run("dpkg-deb", "--raw-extract", str(package), str(tree))
     control = tree / "DEBIAN/control"
-    lines = control.read_text(encoding="utf-8").splitlines()
-    changed = [line.replace("docker.io", "docker-ce") if line.startswith("Package:") else line for line in lines]
-    control.write_text("\n".join([*changed, "Conflicts: docker.io"]) + "\n", encoding="utf-8")
+    text = control.read_text(encoding="utf-8").replace("Package: docker.io\n", "Package: docker-ce\n")
+    control.write_text(re.sub(r"(?m)^Conflicts: .*", "Conflicts: docker.io", text), encoding="utf-8")
     pack(tree)
 
 

@@ -20,7 +20,7 @@ PRISTINE = Host(
     files=dict.fromkeys(_engine_setup.FILES),
     open_files=(),
     systemd=True,
-    foreign=False,
+    foreign="",
     live=Live(running=False),
     life=None,
     forwarding=False,
@@ -48,8 +48,10 @@ def test_what_nobody_declared_keeps_its_bytes(content: bytes) -> None:
 
 def test_another_engine_than_the_systems_leaves_its_files_alone() -> None:
     there = after(RUNNING, _engine_setup.plan(Request({"debug": True}), RUNNING))
-    rootless = replace(there, foreign=True, forwarding_off=True)
-    assert _engine_setup.plan(Request(), rootless) == Plan()
+    rootless = replace(there, foreign="the engine runs without root", forwarding_off=True)
+    assert _engine_setup.plan(Request(proxy=PROXY), rootless) == Plan()
+    with pytest.raises(DeclarationError, match="without root; config is that of the system's"):
+        _engine_setup.plan(Request({"debug": True}), rootless)
     assert "remove debug" in _engine_setup.plan(Request(absent=True), rootless).actions
 
 
