@@ -164,7 +164,7 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     "vault_password_file": {"type": "path", "no_log": False},
     "proxy": {"type": "dict", "no_log": True},
     "ca_file": {"type": "path"},
-    "collection": {"type": "str"},
+    "collection": {"type": "str", "no_log": True},  # no secret, but nothing that a log should repeat
     "units": {"type": "dict", "default": {}},
     "remove_data": {"type": "bool", "default": False},
     "lock_timeout": {"type": "int", "default": 300},
