@@ -13,8 +13,9 @@ from ansible_collections.agentbox.fleet.plugins.module_utils import (
     _naming,
 )
 
+from tests.hosts import base_image
 from tests.integration import engines, runs, sites
-from tests.integration.workshops import CANARY, DOCKERFILE, FILES, MANIFEST, Workshop, with_version
+from tests.integration.workshops import CANARY, DOCKERFILE, FILES, MANIFEST, Workshop, output_of, with_version
 
 
 def test_an_image_is_predicted_then_built_then_left_alone(workshop: Workshop) -> None:
@@ -142,53 +143,6 @@ def test_a_proxys_password_is_shown_nowhere(workshop: Workshop) -> None:
         assert CANARY not in text
 
 
-@pytest.fixture
-def rebuilt(built: Workshop) -> tuple[Workshop, str]:
-    """A workshop whose image has another word than the one before, and the ID of that one."""
-    before = built.image_id
-    assert built.build(build_args={"WORD": "other"})["superseded"] == before
-    return built, before
-
-
-def test_the_image_before_is_in_use_again_when_asked_for(rebuilt: tuple[Workshop, str]) -> None:
-    workshop, before = rebuilt
-    predicted = workshop.build(check=True, state="previous")
-    assert [action["action"] for action in predicted["actions"]] == ["tag"]
-    assert workshop.image_id != before
-
-    restored = workshop.build(state="previous")
-    assert restored["actions"] == predicted["actions"]
-    assert restored["image"]["id"] == workshop.image_id == before
-    assert not workshop.build(state="previous")["changed"]
-    # Also what it was made of is known again, so the declaration of then finds nothing to do.
-    assert not workshop.build()["changed"]
-    assert workshop.images() == [before]
-
-
-def test_no_way_back_is_told(built: Workshop) -> None:
-    for check in (True, False):
-        failed = built.build(check=check, state="previous")
-        assert f"there is no image before {built.tag}" in failed["msg"]
-    built.build(build_args={"WORD": "other"}, keep=0)
-    assert built.images() == [built.image_id]
-    assert built.build(state="previous")["failed"]
-
-
-def test_superseded_images_are_removed_unless_a_container_uses_them(rebuilt: tuple[Workshop, str]) -> None:
-    workshop, used = rebuilt
-    container = workshop.engine.create_container(used, labels={_naming.LABEL_INSTANCE: workshop.instance})["Id"]
-    unused = workshop.image_id
-    for word in ("third", "fourth"):
-        workshop.build(build_args={"WORD": word})
-    assert unused not in workshop.images()
-    assert used in workshop.images()
-    assert len(workshop.images()) == 3
-    workshop.engine.remove_container(container)
-    pruned = workshop.build(build_args={"WORD": "fifth"})
-    assert pruned["actions"][-1] == {"action": "prune", "detail": "2 superseded images"}
-    assert len(workshop.images()) == 2
-
-
 def test_an_image_of_another_maker_keeps_its_tag(workshop: Workshop) -> None:
     container = workshop.engine.create_container(engines.IMAGE)["Id"]
     labels = [f"LABEL {label}=" for label in (_naming.LABEL_INSTANCE, _naming.LABEL_MANAGED)]
@@ -265,3 +219,32 @@ def test_the_role_takes_lists_as_people_write_them_and_names_what_is_wrong(works
     assert all(result["changed"] for result in results[:2])
     assert "agents[0]: there is no manifest named 'nope' (known: claude, codex, standin)" in results[2]["msg"]
     assert "manifests.claude: unknown key 'pakage', did you mean 'package'?" in results[3]["msg"]
+
+
+@pytest.mark.full
+def test_the_role_builds_on_an_own_base_with_own_packages_and_lines(workshop: Workshop) -> None:
+    """A base with a user of its own that has the number of every image's user, as those of Node and Ubuntu do."""
+    base = f"{workshop.instance}-base"
+    labels = {_naming.LABEL_INSTANCE: workshop.instance}
+    add_user = ["useradd", "--uid=1000", "--create-home", "node"]
+    container = workshop.engine.create_container(base_image("debian-12"), command=add_user, labels=labels)["Id"]
+    workshop.engine.start(container)
+    workshop.engine.wait(container)
+    workshop.engine.commit(container, base, "latest", changes=["ENV FROM_BASE=yes"])
+    workshop.engine.remove_container(container)
+    variables = {
+        "image_instance": workshop.instance,
+        "image_state_root": str(workshop.directory / "state"),
+        "image_agents": [],
+        "image_base": f"{base}:latest",
+        "image_packages": "sqlite3",
+        "image_snippet": "ARG WORD\nRUN echo $WORD > /own\n",
+        "image_build_args": {"WORD": "own"},
+    }
+    made = runs.play([runs.role_task("image", variables)]).result("Build | Build the image")
+    try:
+        script = "id -un 1000; cat /own; echo $FROM_BASE; sqlite3 :memory: 'select 7'; ls /home"
+        assert output_of(workshop, made["image"]["id"], script).split() == ["agent", "own", "yes", "7", "agent"]
+    finally:
+        workshop.remove()
+        workshop.engine.remove_image(f"{base}:latest")
