@@ -94,11 +94,11 @@ def host_without_systemd(platform: str = "debian-12") -> Iterator[dict[str, Any]
         remove(name)
 
 
-def start(platform: str, *options: str, command: tuple[str, ...] = ()) -> str:
-    """Start a host of ``platform``; returns its container's name, which is random."""
+def start(platform: str, *options: str, command: tuple[str, ...] = (), image: str | None = None) -> str:
+    """Start a host of ``platform``, or of an ``image`` made from one; returns its container's name, which is random."""
     name = f"abx{secrets.token_hex(4)}-host"
-    image = build_image(platform)
-    docker("run", "--detach", f"--name={name}", f"--label={LABEL}", *MACHINE_OPTIONS, *options, image, *command)
+    machine = image or build_image(platform)
+    docker("run", "--detach", f"--name={name}", f"--label={LABEL}", *MACHINE_OPTIONS, *options, machine, *command)
     return name
 
 

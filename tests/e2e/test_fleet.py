@@ -1,0 +1,100 @@
+"""The example inventory used as a fleet: several servers by SSH, groups, one image for all, a secret from a vault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests import hosts
+from tests.e2e.fleet import Fleet, fleet
+from tests.integration import runs
+
+SECRET = "example-key-that-opens-nothing"  # noqa: S105 - what the example's vault holds
+BOXES = {
+    "ada.example": {"agentbox": "running"},
+    "build1.example": {"agentbox-review": "running", "agentbox-night": "created"},
+    "build2.example": {"agentbox-review": "running"},
+}
+UNREACHABLE = 4  # exit code of ansible-playbook
+
+
+@dataclass(frozen=True)
+class Converged:
+    fleet: Fleet
+    first: runs.Run
+    checked: runs.Run
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(("ada.example", "build1.example"), id="two"),
+        pytest.param(tuple(BOXES), id="three", marks=pytest.mark.full),
+    ],
+)
+def converged(request: pytest.FixtureRequest) -> Iterator[Converged]:
+    """The fleet after one run; then what check mode finds to do."""
+    with fleet(request.param) as made:
+        first = made.site(verbosity=3)
+        yield Converged(made, first, made.site(verbosity=3, check=True))
+
+
+def changed(run: runs.Run) -> set[tuple[str, str]]:
+    """Host and task of each change."""
+    return {(result["host"], result["task"]) for result in run.results if result.get("changed")}
+
+
+def test_every_host_has_the_boxes_of_its_group(converged: Converged) -> None:
+    assert converged.first.returncode == 0, converged.first.output[-5000:]
+    for host in converged.fleet.containers:
+        assert converged.fleet.boxes(host) == BOXES[host]
+
+
+def test_check_mode_afterwards_finds_nothing_to_do(converged: Converged) -> None:
+    assert converged.checked.returncode == 0, converged.checked.output[-5000:]
+    assert changed(converged.checked) == set()
+    assert {result["host"] for result in converged.checked.results} == {"localhost", *converged.fleet.containers}
+
+
+def test_the_secret_reaches_the_lead_and_nothing_else(converged: Converged) -> None:
+    host = "build1.example"
+    look = "tmux -L agentbox list-panes -s -t =agentbox -F '#{window_name} #{pane_pid}'"
+    script = f"{look} | while read window pid; do tr '\\0' '\\n' < /proc/$pid/environ | sed \"s/^/$window /\"; done"
+    environment = converged.fleet.run(host, "docker", "exec", "agentbox-review", "bash", "-c", script).splitlines()
+    assert [line for line in environment if SECRET in line] == [f"main ANTHROPIC_API_KEY={SECRET}"]
+    for run in (converged.first, converged.checked):
+        assert SECRET not in run.output
+        assert SECRET not in str(run.results)
+    assert SECRET not in converged.fleet.run(host, "docker", "inspect", "agentbox-review")
+    assert SECRET not in converged.fleet.run(host, "sh", "-c", "ps -e -o args; journalctl --no-pager; true")
+
+
+def test_the_failure_of_another_option_does_not_echo_it(converged: Converged) -> None:
+    """Role arguments are checked while the secret is among them, still encrypted."""
+    wrong = ["--limit=build1.example", "--tags=box", "--extra-vars=box_lock_timeout=soon"]
+    run = converged.fleet.site(*wrong, verbosity=3)
+    assert run.returncode != 0
+    assert "box_lock_timeout" in run.failed[0]["msg"]
+    assert "Traceback" not in run.output
+    assert SECRET not in run.output
+
+
+def test_a_limited_run_needs_no_password_and_leaves_the_others_alone(converged: Converged) -> None:
+    """The box of one host is gone; another can't be reached, which the exit code tells."""
+    converged.fleet.run("ada.example", "docker", "rm", "--force", "agentbox")
+    limited = converged.fleet.site("--limit=ada.example", vault=False, check=True)
+    assert limited.returncode == 0, limited.output
+    assert {host for host, _ in changed(limited)} == {"ada.example"}
+    assert "build1.example" not in {result["host"] for result in limited.results}
+
+
+def test_a_host_that_is_down_does_not_keep_the_others_from_converging(converged: Converged) -> None:
+    down = list(converged.fleet.containers)[-1]
+    hosts.docker("stop", "--time=1", converged.fleet.containers[down])
+    run = converged.fleet.site("--timeout=3")
+    assert run.returncode == UNREACHABLE, run.output
+    assert {host for host, _ in changed(run)} == {"ada.example"}
+    assert converged.fleet.boxes("ada.example") == BOXES["ada.example"]
+    assert [result["host"] for result in run.failed] == [down]
