@@ -198,18 +198,6 @@ def test_the_documentation_is_the_table() -> None:
         assert entry.get("required", False) == option.required, option.name
 
 
-@pytest.mark.parametrize("module", ["box", "box_info"])
-def test_the_documentation_is_the_argument_spec(module: str) -> None:
-    plugin = __import__(f"ansible_collections.agentbox.fleet.plugins.modules.{module}", fromlist=["ARGUMENT_SPEC"])
-    documented = documentation(module)["options"]
-    own = {name: entry for name, entry in plugin.ARGUMENT_SPEC.items() if name not in plugin.ENGINE_OPTIONS}
-    assert set(documented) == set(own)
-    for name, entry in own.items():
-        assert documented[name]["type"] == entry["type"], name
-        assert documented[name].get("default") == entry.get("default"), name
-        assert documented[name].get("elements") == entry.get("elements"), name
-
-
 @pytest.mark.parametrize(
     ("total", "limit"), [(64 << 30, (64 << 30) - (512 << 20)), (2 << 30, 1536 << 20), (1 << 30, 768 << 20)]
 )
