@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from . import _base, _build, _image_plan, _image_publish, _image_use, _image_verify, _registry, _sources, _trust
 from ._base import Base
@@ -72,7 +73,8 @@ class _Convergence:
     def predict(self) -> Result:
         reasons, versions = self._reasons()
         if not reasons:
-            return self._unchanged()
+            unasked = [f"check mode does not ask whether there is a newer {name}" for name in self._asked()]
+            return replace(self._unchanged(), warnings=unasked)
         check_room(self._engine, self._request, "a build")
         base_id = self._known_base_id()
         inputs = self._inputs(base_id, versions) if base_id and LATEST not in versions.values() else None
@@ -81,14 +83,17 @@ class _Convergence:
 
     def apply(self) -> Result:
         reasons, _ = self._reasons()
-        if not reasons:
+        if not reasons and not self._asked():
             return self._unchanged()
         check_room(self._engine, self._request, "a build")
-        self._report(f"image: building {self._request.name}: {', '.join(reasons)}")
         base, base_id = self._obtain_base()
         builder = _build.find_builder(self._engine, self._environ)
         versions, warnings = self._resolved_versions(builder, base)
         inputs = self._inputs(base_id, versions)
+        reasons = reasons or _image_plan.reasons(self._live, inputs, self._record, no_cache=False)
+        if not reasons:
+            return replace(self._unchanged(), warnings=warnings)
+        self._report(f"image: building {self._request.name}: {', '.join(reasons)}")
         built = builder.build(self._build(inputs, base, versions), self._report)
         self._verify(built.image_id, versions)
         record = self._new_record(built, base, versions, inputs)
@@ -103,6 +108,11 @@ class _Convergence:
         base_id = self._known_base_id()
         inputs = self._inputs(base_id, versions) if base_id else None
         return _image_plan.reasons(self._live, inputs, self._record, self._request.no_cache), versions
+
+    def _asked(self) -> list[str]:
+        """Agents whose latest version is asked for although one is known."""
+        anew = self._request.refresh or self._request.no_cache
+        return [agent.name for agent in self._request.agents if anew and agent.version == LATEST]
 
     def _known_versions(self) -> dict[str, str]:
         recorded = {**(self._live.agents if self._live else {}), **(self._record.agents or {})}
@@ -142,10 +152,10 @@ class _Convergence:
         return Inputs(self._request.dockerfile, self._files, arguments, base_id, self._architecture)
 
     def _resolved_versions(self, builder: Builder, base: Base) -> tuple[dict[str, str], list[str]]:
-        """Versions as numbers; what stands for ``latest`` is asked for on a rebuild or when it was never known."""
+        """Versions as numbers; what stands for ``latest`` is asked for if that is wanted or it was never known."""
         versions, warnings = self._known_versions(), []
         for agent in self._request.agents:
-            if agent.version == LATEST and (self._request.no_cache or versions[agent.name] == LATEST):
+            if agent.name in self._asked() or versions[agent.name] == LATEST:
                 try:
                     versions[agent.name] = self._latest(builder, base, agent)
                 except AgentboxError as error:

@@ -31,6 +31,7 @@ class Request:
     build_args: Mapping[str, str] = field(default_factory=dict)
     network: str | None = None
     no_cache: bool = False
+    refresh: bool = False  # ask anew what the latest versions are
     min_free: int = 0  # bytes
     ca_file: str | None = None
     keep: int = 1  # images that were in use before

@@ -141,6 +141,12 @@ options:
   build_network:
     description: Network of the build, for example V(host). Without it the engine's default.
     type: str
+  refresh:
+    description:
+      - Ask anew for the latest versions of agents whose manifest says V(latest), and build if there is a newer one.
+        Where nobody answers, the known version stays, with a warning. Check mode does not ask.
+    type: bool
+    default: false
   no_cache:
     description: Build even if nothing differs, without any cache, and ask for the latest versions anew.
     type: bool
@@ -329,6 +335,7 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     "snippet": {"type": "str"},
     "build_args": {"type": "dict", "default": {}},
     "build_network": {"type": "str"},
+    "refresh": {"type": "bool", "default": False},
     "no_cache": {"type": "bool", "default": False},
     "min_free": {"type": "str", "default": "5g"},
     "keep": {"type": "int", "default": 1},
@@ -367,6 +374,7 @@ def parse_request(params: dict[str, Any], environ: dict[str, str]) -> Request:
         snippet=params["snippet"] or "",
         build_args=_texts("build_args", params["build_args"]),
         network=params["build_network"],
+        refresh=params["refresh"],
         no_cache=params["no_cache"],
         min_free=_parse("min_free", _values.size(0), params["min_free"]),
         keep=_parse("keep", _values.integer(0, 100), params["keep"]),

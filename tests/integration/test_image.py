@@ -107,14 +107,15 @@ def test_no_cache_builds_every_time(built: Workshop) -> None:
     assert built.image_id != before
 
 
-def test_latest_is_asked_for_once_then_only_on_a_rebuild(workshop: Workshop) -> None:
+def test_latest_is_asked_for_once_then_only_if_wanted(workshop: Workshop) -> None:
     workshop.options["manifests"] = with_version("latest")
     assert workshop.build()["image"]["agents"] == {"tool": "1.2.3"}
     assert not workshop.build()["changed"]
+    assert not workshop.build(refresh=True)["changed"]
 
     newer = {**FILES, "latest.txt": "1.2.4\n"}
     assert workshop.build(files=newer)["image"]["agents"] == {"tool": "1.2.3"}
-    assert workshop.build(files=newer, no_cache=True)["image"]["agents"] == {"tool": "1.2.4"}
+    assert workshop.build(files=newer, refresh=True)["image"]["agents"] == {"tool": "1.2.4"}
 
     offline = workshop.build(files={**FILES, "latest.txt": "unreachable\n"}, no_cache=True)
     assert offline["image"]["agents"] == {"tool": "1.2.4"}
