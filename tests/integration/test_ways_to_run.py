@@ -1,7 +1,8 @@
-"""Every way to run Agentbox: from a clone, an installed tarball, an installed wheel, and by ansible-pull."""
+"""Every way to run Agentbox: clone, installed tarball, installed wheel, ansible-pull, execution environment."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -19,10 +20,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import docker
+import docker.errors
 import pytest
 import yaml
 
 from agentbox._shared import _naming
+from tests import cleanup, hosts
 from tests.integration import engines, runs, sites
 from tests.integration.test_cli import OTHER_UID, as_user, free_port
 
@@ -73,7 +76,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {**own, "HOME": str(home), "PATH": f"{BIN}:{os.environ['PATH']}", "ANSIBLE_NOCOLOR": "1", **more}
 
 
-def run(*command: str | Path, cwd: Path, env: Mapping[str, str]) -> str:
+def run(*command: str | Path, cwd: Path, env: Mapping[str, str], timeout: float = TIMEOUT) -> str:
     """Standard output of a command that must succeed."""
     done = subprocess.run(
         list(map(str, command)),
@@ -82,7 +85,7 @@ def run(*command: str | Path, cwd: Path, env: Mapping[str, str]) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT,
+        timeout=timeout,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
@@ -328,3 +331,49 @@ def test_the_packaged_command_line_needs_no_clone(engine: docker.APIClient, pack
             assert str(workspace) in run(agentbox, "ls", cwd=place, env=env)
         finally:
             shutil.rmtree(f"/var/lib/agentbox/{instance}", ignore_errors=True)
+
+
+@pytest.fixture
+def definition(dist: Dist, place: Path) -> Path:
+    """A directory with the definition of the execution environment, the tarball that it names, and a build context."""
+    directory = place / "definition"
+    (directory / "dist").mkdir(parents=True)
+    shutil.copy(runs.REPOSITORY / "execution-environment.yml", directory)
+    shutil.copy(dist.tarball, directory / "dist")
+    run(BIN / "ansible-builder", "create", "--output-filename", "Dockerfile", cwd=directory, env=environment(place))
+    return directory
+
+
+def test_ansible_builder_takes_the_definition_and_what_the_collection_needs(
+    dist: Dist, installed: Path, definition: Path
+) -> None:
+    copied = definition / "context/_build/collections" / dist.tarball.name
+    assert copied.read_bytes() == dist.tarball.read_bytes()
+    needs = run(BIN / "ansible-builder", "introspect", installed, cwd=definition, env=environment(definition))
+    found = yaml.safe_load(needs)
+    assert {re.split("[ >]", line)[0] for line in found["python"]} == {
+        "docker",
+        "jsonschema",
+    }  # others are ansible-core's
+    assert {line.split()[0] for line in found["system"]} == {"git", "openssh-client", "openssh-clients"}
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_the_execution_environment_runs_the_collection(engine: docker.APIClient, definition: Path) -> None:
+    """On the tests' own base, which trusts what its network needs."""
+    tag = f"{engines.new_instance_name()}-ee"
+    base = hosts.build_image("debian-12")
+    build = ("docker", "build", "--quiet", f"--tag={tag}", f"--build-arg=EE_BASE_IMAGE={base}", "context")
+    inside = ("docker", "run", "--rm", f"--label={cleanup.TEST_LABEL}", tag)
+    env = environment(definition)
+    try:
+        run(*build, cwd=definition, env=env, timeout=840)
+        agents = "msg={{ lookup('agentbox.fleet.manifests').keys() | list }}"
+        debug = (*inside, "ansible", "localhost", "--module-name", "ansible.builtin.debug", "--args", agents)
+        assert '"claude"' in run(*debug, cwd=definition, env=env)
+        playbook = (*inside, "ansible-playbook", "--inventory", "localhost,", f"{runs.COLLECTION}.site")
+        run(*playbook, "--syntax-check", cwd=definition, env=env)
+    finally:
+        with contextlib.suppress(docker.errors.ImageNotFound):
+            engine.remove_image(tag, force=True)
