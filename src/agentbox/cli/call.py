@@ -27,6 +27,8 @@ from .user import User
 ROOT_STATE = _naming.default_state_root(0, {})
 # Variables that our own parts read and a user may meet in an environment.
 _INTERNAL_VARIABLES = ("AGENTBOX_ACTIVITY",)
+# Tags of what only an inventory declares.
+_ONLY_DECLARED = ("agent_clis", "hooks", "gitops")
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ class Call:
         common = declaration.common(self.settings, self.user, self.environ.get("DOCKER_HOST") or None)
         # Who may use the engine without being root gets a box, and the host stays as it is.
         root_only = () if self.user.is_root else ("docker", "tmux", "install")
-        wanted = playbook.Playbook(name, {**common, **variables}, tuple(dict.fromkeys((*skipped, *root_only))))
+        unwanted = tuple(dict.fromkeys((*skipped, *root_only, *_ONLY_DECLARED)))
+        wanted = playbook.Playbook(name, {**common, **variables}, unwanted)
         try:
             return playbook.run(wanted, Path(self.state_dir, "logs"), sys.stderr)
         except RunInterruptedError:
