@@ -84,7 +84,7 @@ def test_the_failure_of_another_option_does_not_echo_it(converged: Converged) ->
 def test_a_limited_run_needs_no_password_and_leaves_the_others_alone(converged: Converged) -> None:
     """The box of one host is gone; another can't be reached, which the exit code tells."""
     converged.fleet.run("ada.example", "docker", "rm", "--force", "agentbox")
-    limited = converged.fleet.site("--limit=ada.example", vault=False, check=True)
+    limited = converged.fleet.site("--limit=ada.example", "--tags=box", vault=False, check=True)
     assert limited.returncode == 0, limited.output
     assert {host for host, _ in changed(limited)} == {"ada.example"}
     assert "build1.example" not in {result["host"] for result in limited.results}
@@ -93,7 +93,7 @@ def test_a_limited_run_needs_no_password_and_leaves_the_others_alone(converged: 
 def test_a_host_that_is_down_does_not_keep_the_others_from_converging(converged: Converged) -> None:
     down = list(converged.fleet.containers)[-1]
     hosts.docker("stop", "--time=1", converged.fleet.containers[down])
-    run = converged.fleet.site("--timeout=3")
+    run = converged.fleet.site("--timeout=3", "--tags=box")
     assert run.returncode == UNREACHABLE, run.output
     assert {host for host, _ in changed(run)} == {"ada.example"}
     assert converged.fleet.boxes("ada.example") == BOXES["ada.example"]

@@ -94,7 +94,7 @@ def removed(engine: docker.APIClient, new_instance: Callable[[], str], module_pl
 
 def test_check_mode_predicts_and_touches_nothing(removed: Removed) -> None:
     assert removed.before == removed.checked
-    for task in ("Remove | Remove everything of the instance", "Absent | Remove the image"):
+    for task in ("Remove | Remove everything of the instance", "Absent | Remove the images"):
         predicted, done = removed.predicted.result(task), removed.removed.result(task)
         assert predicted["changed"] is True
         assert predicted["actions"] == done["actions"]
