@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import _daemon, _engine_config, _engine_proxy, _forwarding, _state
+from . import _daemon, _engine_config, _engine_proxy, _forwarding, _json_text, _state
 from ._engine import identify, is_rootless, properties
 from ._engine_config import Course, Live, Merge, Record
 from ._errors import AgentboxError, DeclarationError, EngineAbsentError, EngineError, EngineStoppedError
@@ -194,15 +194,16 @@ def apply(wanted: Plan, docker_host: str | None, timeout: float) -> None:
     _write(wanted.files)
     if _SWITCH_ON in wanted.actions:
         _switch_on()
+    tried = ""
     try:
         if _RELOAD_UNITS in wanted.actions:
             _daemon.reload_units()
-        for step in wanted.course.steps:
-            _STEPS[step](docker_host, timeout)
+        for tried in wanted.course.steps:
+            _STEPS[tried](docker_host, timeout)
     except EngineError as error:
         told = f"the engine refuses the configuration: {error}"
         try:
-            _take_back(old, wanted, docker_host, timeout)
+            _take_back(old, wanted, tried, docker_host, timeout)
         except AgentboxError as another:
             raise EngineError(f"{told}\nThe one before is back, and the engine is not: {another}") from error
         raise EngineError(f"{told}\nThe one before is back, and the engine runs") from error
@@ -216,14 +217,24 @@ def check(wanted: Plan) -> None:
         raise AgentboxError(f"{DAEMON_FILE} was left as it is, because dockerd refuses the new one: {reason}")
 
 
-def _take_back(old: Mapping[str, bytes | None], wanted: Plan, docker_host: str | None, timeout: float) -> None:
+def _take_back(
+    old: Mapping[str, bytes | None], wanted: Plan, tried: str, docker_host: str | None, timeout: float
+) -> None:
+    if tried == "restart" and "reload" in wanted.course.steps:
+        old = {**old, DAEMON_FILE: _living_on(old[DAEMON_FILE])}
     _write(old)
     if _RELOAD_UNITS in wanted.actions:
         _daemon.reload_units()
-    if _daemon.needs_start(docker_host):
-        _daemon.start(docker_host, timeout)
-    elif "reload" in wanted.course.steps:
-        _daemon.reload(docker_host, timeout)
+    if tried:
+        _STEPS[tried](docker_host, timeout)
+
+
+def _living_on(configuration: bytes | None) -> bytes | None:
+    """``configuration`` with live restore.
+
+    Containers run, and the daemon learnt just now to let them live on. One that starts without it ends them.
+    """
+    return _bytes(_json_text.put(_text(configuration) or _json_text.EMPTY, ["live-restore"], True))
 
 
 def _write(files: Mapping[str, bytes | None]) -> None:

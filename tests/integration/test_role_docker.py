@@ -184,10 +184,11 @@ def test_running_containers_never_end_for_a_configuration(fresh: Host) -> None:
     assert reloaded["actions"][-1] == "reload the engine"
     assert reloaded["restart_needed"] == ["log-driver"]
 
-    # With live restore, which it learns first, what has waited counts too.
+    # With live restore, which it learns first, what has waited counts too. Not even a refusal ends a container then.
     alive = {**logs, "config": {"live-restore": True}}
-    last, after = fresh.configure(alive, alive)
-    assert last["actions"][-2:] == ["reload the engine", "restart the engine"]
+    refused, last, after = fresh.configure({**alive, "log_opts": {"nonsense": 1}}, alive, alive)
+    assert "the engine refuses the configuration" in refused["msg"]
+    assert last["actions"][-1] == "restart the engine"
     assert (after["changed"], after["restart_needed"]) == (False, [])
     assert fresh.info("LoggingDriver") == "local"
     assert (fresh.inspect(".State.Status"), fresh.inspect(".State.StartedAt")) == ("running", began)
