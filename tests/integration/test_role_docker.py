@@ -311,7 +311,8 @@ def test_the_vendors_packages_give_the_engine_and_go_again(host: Host) -> None:
     # It stays, whatever is declared later.
     assert changed(host.role()) == []
     changed(host.role(docker_state="absent", docker_remove_data=True))
-    assert host.shell(f"command -v dockerd docker; ls {SOURCES}/agentbox* /etc/apt/keyrings /var/lib/docker") == ""
+    assert host.shell(f"command -v dockerd docker; find {SOURCES} -name 'agentbox*'") == ""
+    assert host.shell("find /etc/apt/keyrings /var/lib/docker -mindepth 1") == ""
     assert changed(host.role(docker_state="absent", docker_remove_data=True)) == []
     repositories.stop(host.name)
     assert "cannot fetch the key" in failure(host.role(**upstream))
