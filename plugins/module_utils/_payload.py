@@ -52,6 +52,8 @@ def environment(box: Box) -> dict[str, str]:
         "GIT_CONFIG_VALUE_0": box.target,
         **box.setting.proxy,
     }
+    if box.setting.proxy:
+        result["NODE_USE_ENV_PROXY"] = "1"  # Node alone ignores the proxy variables until it is asked
     for manifest in box.agents.values():
         result.update(manifest.get("environment") or {})
         config = manifest.get("config") or {}

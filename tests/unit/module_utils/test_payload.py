@@ -275,3 +275,9 @@ def test_time_zone_and_locale_are_the_host_s_and_utf_8_unless_declared() -> None
     assert {"TZ=Europe/Berlin", "LANG=C.UTF-8"} <= set(payload()["Env"])
     declared = payload(timezone="Asia/Tokyo", locale="de_DE.UTF-8")
     assert {"TZ=Asia/Tokyo", "LANG=de_DE.UTF-8"} <= set(declared["Env"])
+
+
+def test_node_is_told_to_use_a_proxy_where_there_is_one() -> None:
+    assert "NODE_USE_ENV_PROXY=1" not in payload()["Env"]
+    proxied = replace(SETTING, proxy=_proxy.environment({"https_proxy": "http://proxy.example:3128"}))
+    assert "NODE_USE_ENV_PROXY=1" in create_payload(box(setting=proxied), CONTEXT)["Env"]
