@@ -102,6 +102,7 @@ def _write_archive(path: Path) -> None:
     ):
         assert saved.stdout is not None
         shutil.copyfileobj(saved.stdout, packed)
+    hosts.docker("rmi", built.stdout.strip())
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     path.with_name(f"{path.name}.sha256").write_text(f"{digest}  {path.name}\n", encoding="ascii")

@@ -38,12 +38,12 @@ def variables(site: Site, version: str, **more: Any) -> dict[str, Any]:
 
 
 def play(site: Site, name: str, version: str, *, check: bool = False, **more: Any) -> runs.Run:
-    """A playbook over two hosts, both of them this machine, that leaves its engine and packages alone."""
+    """A playbook over two hosts, both of them this machine, that leaves its engine, packages and users alone."""
     host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory = site.directory / "hosts.json"
     inventory.write_text(json.dumps({"all": {"hosts": {"first": host, "second": host}}}), encoding="utf-8")
     given = variables(site, version, **more)
-    skipped = "--skip-tags=docker,tmux,install"
+    skipped = "--skip-tags=docker,tmux,agent_clis,hooks,install"
     return runs.playbook(name, given, inventory=inventory, arguments=[skipped], check=check, diff=True)
 
 
