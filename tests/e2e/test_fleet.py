@@ -18,6 +18,7 @@ BOXES = {
     "build2.example": {"agentbox-review": "running"},
 }
 UNREACHABLE = 4  # exit code of ansible-playbook
+pytestmark = pytest.mark.timeout(900)  # two minutes on a machine that does nothing else
 
 
 @dataclass(frozen=True)

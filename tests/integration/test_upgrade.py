@@ -22,6 +22,7 @@ BROKEN = """
 RUN printf '#!/bin/sh\\n[ "$1" = --version ]\\n' > /usr/local/bin/curl && chmod 0755 /usr/local/bin/curl
 """
 BOXES = ("one", "two")
+pytestmark = pytest.mark.timeout(600)  # a minute on a machine that does nothing else
 
 
 def variables(site: Site, version: str, **more: Any) -> dict[str, Any]:
