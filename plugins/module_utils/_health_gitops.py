@@ -54,11 +54,11 @@ def gitops_checks(facts: GitopsFacts | None, now: float) -> list[Check]:
 
 
 def _judge(facts: GitopsFacts, now: float) -> tuple[Verdict, str, str]:
-    if problem := _timer_problem(facts.timer):
+    running = facts.service.get("ActiveState") == "activating"
+    if problem := _timer_problem(facts.timer, running):
         return problem
     status = facts.status or {}
     outcome = str(status.get("outcome"))
-    running = facts.service.get("ActiveState") == "activating"
     result = plain(facts.service.get("Result") or "success")
     died = result != "success" and not running
     if outcome in _ENDS and not (died and outcome in _GOOD):
@@ -70,12 +70,13 @@ def _judge(facts: GitopsFacts, now: float) -> tuple[Verdict, str, str]:
     return "fail", f"the last run did not come to its end ({result})", _LOG
 
 
-def _timer_problem(timer: Mapping[str, str]) -> tuple[Verdict, str, str] | None:
+def _timer_problem(timer: Mapping[str, str], running: bool) -> tuple[Verdict, str, str] | None:
+    """What is wrong with the timer; it has no next time while what it started is ``running``."""
     if not timer:
         return "unknown", "systemd does not answer", _LOG
     if timer.get("ActiveState") != "active":
         return "fail", "the timer is not active, nothing starts runs", f"Run `systemctl enable --now {TIMER}`"
-    if not timer.get("NextElapseUSecRealtime"):
+    if not running and not timer.get("NextElapseUSecRealtime"):
         return "warn", "the timer has no next time", "Set another gitops_schedule"
     return None
 

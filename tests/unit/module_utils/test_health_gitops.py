@@ -46,7 +46,11 @@ def test_a_host_without_the_service_has_no_check() -> None:
         (GitopsFacts(status("drift"), TIMER, IDLE), "warn", "2 to change, 1 that stay"),
         (GitopsFacts(status("failed", reason="check: x"), TIMER, FAILED), "fail", "failed 2 min ago, converge"),
         (GitopsFacts(status("refused", reason="not signed"), TIMER, FAILED), "fail", "not signed"),
-        (GitopsFacts(status("running"), TIMER, RUNNING), "ok", "a run goes on, started 10 min ago"),
+        (
+            GitopsFacts(status("running"), {**TIMER, "NextElapseUSecRealtime": ""}, RUNNING),
+            "ok",
+            "a run goes on, started 10 min ago",
+        ),
         (GitopsFacts(status("running"), TIMER, KILLED), "fail", "did not come to its end (signal)"),
         (GitopsFacts(status("running"), TIMER, IDLE), "fail", "did not come to its end"),
         # A full disk: the run failed and could not even say so.
