@@ -192,3 +192,39 @@ def test_the_role_pulls_what_the_tag_means_when_the_builder_takes_no_part(puller
     assert actions(first) == ["pull", "verify", "tag"]
     assert not second["changed"]
     assert PASSWORD not in done.output
+
+
+@pytest.mark.full
+def test_the_role_lets_the_engine_trust_a_registrys_authority(
+    engine: docker.APIClient, puller: Workshop, place: Path
+) -> None:
+    """On the bridge's own address, because engines check no certificate on loopback."""
+    gateway = engine.inspect_network("bridge")["IPAM"]["Config"][0]["Gateway"]
+    tls = registries.certificate(place, gateway)
+    with registries.registry(PASSWORD, gateway, tls) as address:
+        repository = f"{address}/{puller.instance}"
+        build = {"source": "build", "dockerfile": SMALL, "base": base_image("debian-12"), "repository": repository}
+        untrusted = puller.build(**build)
+        assert "certificate" in untrusted["msg"]
+        assert "image_registry_ca_file" in untrusted["msg"]
+        variables = {
+            "image_instance": puller.instance,
+            "image_distribution": "registry",
+            "image_repository": repository,
+            "image_registry_username": registries.USER,
+            "image_registry_password": PASSWORD,
+            "image_registry_ca_file": str(place / "ca.pem"),
+            "image_state_root": str(puller.directory / "state"),
+            "image_agents": ["tool"],
+            "image_manifests": {"tool": MANIFEST},
+        }
+        trusted = Path("/etc/docker/certs.d", address)
+        try:
+            asked = runs.play([runs.role_task("image", variables)])
+            assert "there is no image" in asked.result("Pull | Pull the image")["msg"]
+            assert puller.build(**build)["changed"]
+        finally:
+            removed = runs.play([runs.role_task("image", {**variables, "image_state": "absent"})] * 2)
+        assert [result["changed"] for result in removed.results if "trust" in result["task"]] == [True, False]
+        assert list(trusted.iterdir()) == []
+        trusted.rmdir()
