@@ -46,6 +46,8 @@ context.load_cert_chain("/srv/tls/server.crt", "/srv/tls/server.key")
 server.socket = context.wrap_socket(server.socket, server_side=True)
 server.serve_forever()
 """
+# Where the people who use the box live.
+PLACE = {"timezone": "Asia/Tokyo", "locale": "de_DE.UTF-8"}
 # Each has to say what the server holds, in the box of the agent.
 FETCHES = {
     "curl": f"curl -fsS {ORIGIN}/greeting",
@@ -63,8 +65,6 @@ class Enclosed:
 
     host: str
     proxy: str
-    address: str  # of the proxy
-    inventory: Path
     run: subprocess.CompletedProcess[str]
 
     def on_host(self, script: str) -> str:
@@ -88,11 +88,10 @@ def enclosed(module_place: Path) -> Iterator[Enclosed]:
         authority(module_place)
         started.append(proxy := start_proxy(network, module_place))
         started.append(host := start_host(network, module_place))
-        address = address_in(network, proxy)
         inventory = write_inventory(
-            module_place, host, address_in(network, host), f"http://fleet:{CANARY}@{address}:8888"
+            module_place, host, address_in(network, host), f"http://fleet:{CANARY}@{address_in(network, proxy)}:8888"
         )
-        yield Enclosed(host, proxy, address, inventory, converge(inventory))
+        yield Enclosed(host, proxy, converge(inventory))
     finally:
         for name in started:
             hosts.remove(name)
@@ -180,8 +179,11 @@ def write_inventory(place: Path, host: str, address: str, proxy: str) -> Path:
         "agentbox_proxy": {"http_proxy": proxy, "https_proxy": proxy, "no_proxy": ".internal.example"},
         "agentbox_image_base_source": "debootstrap",
         "agentbox_image_packages": ["unzip"],
+        "agentbox_image_locales": ["de_DE.UTF-8"],
         "agentbox_image_snippet": f"RUN curl -fsS {ORIGIN}/greeting > /greeting",
-        "agentbox_boxes": [{"name": "default", "workspace": "/srv/code", "lead": "standin", "agents": ["standin"]}],
+        "agentbox_boxes": [
+            {"name": "default", "workspace": "/srv/code", "lead": "standin", "agents": ["standin"], **PLACE}
+        ],
     }
     inventory = place / "hosts.yml"
     inventory.write_text(yaml.safe_dump({"all": {"hosts": {"enclosed": variables}}}), encoding="utf-8")
@@ -212,6 +214,13 @@ def test_engine_base_image_and_box_are_made_through_the_proxy(enclosed: Enclosed
 def test_tools_in_a_box_work_through_the_proxy_and_trust_the_authority(enclosed: Enclosed, tool: str) -> None:
     fetched = enclosed.in_box(FETCHES[tool])
     assert GREETING in fetched.stdout, fetched.stderr
+
+
+def test_the_box_has_the_declared_time_zone_and_locale(enclosed: Enclosed) -> None:
+    said = enclosed.in_box("date -d @0 '+%H %Z'; locale; printf '%.1f\\n' 1,5")
+    assert said.stdout.splitlines()[0] == "09 JST"
+    assert 'LC_TIME="de_DE.UTF-8"' in said.stdout
+    assert said.stdout.splitlines()[-1] == "1,5", said.stderr
 
 
 def test_the_engine_pulls_through_the_proxy(enclosed: Enclosed) -> None:

@@ -75,7 +75,8 @@ def rendered(agents: list[dict[str, Any]], snippet: str = "") -> str:
         loader=loader, trim_blocks=True, undefined=jinja2.StrictUndefined, autoescape=jinja2.select_autoescape()
     )
     environment.filters["quote"] = shlex.quote
-    variables = {"__image_agents": agents, "__image_packages": ["git", "x y"], "__image_snippet": snippet}
+    variables = {"__image_agents": agents, "__image_packages": ["git", "x y"], "__image_locales": ["de_DE.UTF-8"]}
+    variables["__image_snippet"] = snippet
     return environment.get_template("Dockerfile.j2").render(variables)
 
 
@@ -101,6 +102,7 @@ def test_versions_come_in_from_outside_and_words_are_quoted() -> None:
     assert STANDIN["package"]["version"] not in text
     assert 'esbuild@"${VERSION_STANDIN}"' in text
     assert "git 'x y'" in text
+    assert "localedef --inputfile=de_DE --charmap=UTF-8 de_DE.UTF-8;" in text
 
 
 def test_the_own_lines_come_before_the_runtime_and_leave_root() -> None:
