@@ -34,7 +34,7 @@ TINYPROXY = f"""User tinyproxy
 Group tinyproxy
 Port 8888
 Listen 0.0.0.0
-LogFile "/var/log/tinyproxy/tinyproxy.log"
+LogFile "/srv/log/requests"
 LogLevel Connect
 BasicAuth fleet {CANARY}
 """
@@ -76,7 +76,7 @@ class Enclosed:
 
     def asked(self) -> str:
         """Requests that the proxy let through."""
-        return hosts.docker("exec", self.proxy, "cat", "/var/log/tinyproxy/tinyproxy.log")
+        return hosts.docker("exec", self.proxy, "cat", "/srv/log/requests")
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +130,7 @@ def start_proxy(network: str, place: Path) -> str:
     hosts.docker("exec", name, "sh", "-c", make_repository)
     write(name, "/etc/tinyproxy/tinyproxy.conf", TINYPROXY)
     write(name, "/srv/server.py", SERVER)
+    hosts.docker("exec", name, "install", "--directory", "--owner=tinyproxy", "/srv/log")
     hosts.docker("network", "connect", network, name)
     hosts.docker("exec", "--detach", "--workdir=/srv/served", name, "python3", "/srv/server.py")
     hosts.docker("exec", "--detach", name, "tinyproxy", "-d", "-c", "/etc/tinyproxy/tinyproxy.conf")
