@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from . import collection
 from .exits import UsageError
 from .options import WORKSPACE, Settings
 from .user import User
+
+_PERSONS = 1000  # first uid of people, as Debian counts
 
 
 def choose(settings: Settings, user: User, cwd: Path) -> Path | None:
@@ -35,12 +38,26 @@ def choose(settings: Settings, user: User, cwd: Path) -> Path | None:
 def is_meant(existing: Path, settings: Settings, user: User, cwd: Path) -> bool:
     """Whether a call from ``cwd`` means ``existing``, the workspace of a box that is there.
 
-    It does unless somebody asked for a workspace, or stands in another directory that could be one itself.
+    It does unless somebody asked for a workspace, stands in another directory that could be one itself, or the box
+    works in somebody else's home.
     """
     if settings.setting(WORKSPACE).asked:
         return False
     here, workspace = cwd.resolve(), existing.resolve()
-    return workspace in (here, *here.parents) or _in_clone(here) or _refusal(here, user) is not None
+    if workspace in (here, *here.parents):
+        return True
+    return not _is_somebody_elses(workspace, user) and (_in_clone(here) or _refusal(here, user) is not None)
+
+
+def _is_somebody_elses(workspace: Path, user: User) -> bool:
+    """Whether it lies in another person's home. Who logs in as root may mean anybody's."""
+    persons = {
+        Path(entry.pw_dir).resolve() for entry in pwd.getpwall() if entry.pw_uid == 0 or entry.pw_uid >= _PERSONS
+    }
+    mine = user.home.resolve()
+    if mine in workspace.parents or mine == Path(pwd.getpwuid(0).pw_dir).resolve():
+        return False
+    return any(home in workspace.parents for home in persons - {Path("/")})
 
 
 def declared(existing: Path, user: User) -> Path | None:

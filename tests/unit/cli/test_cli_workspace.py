@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pwd
 import re
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,3 +135,11 @@ def test_the_proposed_command_survives_a_shell() -> None:
     settings = options.resolve(options.TABLE, Sources({}, {}, {}, Path("/none")))
     proposed = commands.proposal(settings, Path("/srv/My 'Repo'"), Path("/"))
     assert shlex.split(proposed)[-2:] == ["--workspace", "/srv/My 'Repo'"]
+
+
+def test_a_box_in_another_person_s_home_is_meant_only_by_who_stands_in_it_or_logs_in_as_root(user: User) -> None:
+    existing = Path(pwd.getpwuid(0).pw_dir, "agentbox-workspace")
+    assert not workspace.is_meant(existing, asked(None), user, collection.root())
+    assert workspace.is_meant(existing, asked(None), user, existing / "src")
+    root = replace(user, home=Path(pwd.getpwuid(0).pw_dir))
+    assert workspace.is_meant(existing, asked(None), root, collection.root())
