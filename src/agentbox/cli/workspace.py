@@ -57,7 +57,7 @@ def _is_somebody_elses(workspace: Path, user: User) -> bool:
     mine = user.home.resolve()
     if mine in workspace.parents or mine == Path(pwd.getpwuid(0).pw_dir).resolve():
         return False
-    return any(home in workspace.parents for home in persons - {Path("/")})
+    return any(home in workspace.parents for home in homes)
 
 
 def declared(existing: Path, user: User) -> Path | None:
