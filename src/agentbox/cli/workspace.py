@@ -51,9 +51,8 @@ def is_meant(existing: Path, settings: Settings, user: User, cwd: Path) -> bool:
 
 def _is_somebody_elses(workspace: Path, user: User) -> bool:
     """Whether it lies in another person's home. Who logs in as root may mean anybody's."""
-    persons = {
-        Path(entry.pw_dir).resolve() for entry in pwd.getpwall() if entry.pw_uid == 0 or entry.pw_uid >= _PERSONS
-    }
+    people = [entry for entry in pwd.getpwall() if entry.pw_uid == 0 or entry.pw_uid >= _PERSONS]
+    homes = {Path(entry.pw_dir).resolve() for entry in people} - {Path("/")}
     mine = user.home.resolve()
     if mine in workspace.parents or mine == Path(pwd.getpwuid(0).pw_dir).resolve():
         return False
