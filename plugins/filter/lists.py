@@ -1,4 +1,4 @@
-"""Filter for optional lists of the inventory, which people also write as nothing or as one text."""
+"""Filters for optional lists of the inventory, which people also write as nothing or as one text."""
 
 from __future__ import annotations
 
@@ -21,8 +21,21 @@ def as_list(value: Any) -> list[str]:
     return sorted({item.strip() for item in items if item.strip()})
 
 
+def as_lines(value: Any) -> list[str]:
+    """Texts in their order: of a list, the lines of a text, or none for None. Commas belong to what the lines hold."""
+    if value is None:
+        return []
+    items = value.splitlines() if isinstance(value, str) else value
+    if not isinstance(items, list):
+        raise AnsibleFilterError(f"as_lines takes a list or text, not {type(value).__name__}")
+    wrong = [item for item in items if not isinstance(item, str)]
+    if wrong:
+        raise AnsibleFilterError(f"as_lines takes texts, not {wrong[0]!r}")
+    return [item.strip() for item in items if item.strip()]
+
+
 class FilterModule:
     """What Ansible asks for the filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"as_list": as_list}
+        return {"as_lines": as_lines, "as_list": as_list}

@@ -141,3 +141,37 @@ def test_versions_agree() -> None:
     assert f'__version__ = "{version[1]}"' in (ROOT / "src" / "agentbox" / "__init__.py").read_text(encoding="utf-8")
     tarballs = re.findall(r"agentbox-fleet-\S+", (ROOT / "execution-environment.yml").read_text(encoding="utf-8"))
     assert set(tarballs) == {f"agentbox-fleet-{version[1]}.tar.gz"}
+
+
+def test_every_variable_of_the_playbooks_is_documented() -> None:
+    text = (ROOT / "docs" / "playbooks.md").read_text(encoding="utf-8")
+    files = [*(ROOT / "playbooks").glob("*.yml"), *(ROOT / "playbooks" / "tasks").glob("*.yml")]
+    read = {
+        name
+        for path in files
+        for name in re.findall(r"(?<![_.\w])agentbox_[a-z_]*[a-z]\b", path.read_text(encoding="utf-8"))
+    }
+    assert read
+    assert {name for name in read if f"| `{name}` |" not in text} == set()
+
+
+def test_every_package_that_roles_install_on_hosts_earns_its_place() -> None:
+    text = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    programs = text[text.index("## Programs on a host") :]
+    for role in set(ROLES) - {"image"}:  # what an image holds is the image's own matter
+        path = ROOT / "roles" / role / "vars" / "main.yml"
+        variables = load(path) if path.exists() else {}
+        for name, value in variables.items():
+            if name.endswith(("_packages", "_platforms")):
+                for package in packages(value):
+                    assert re.search(rf"(^\| |, ){re.escape(package)}(,| \|)", programs, re.MULTILINE), (
+                        f"{package} of {role}"
+                    )
+
+
+def packages(value: Any) -> list[str]:
+    """The texts of a table of packages, whatever its shape."""
+    if isinstance(value, str):
+        return [] if "{{" in value else [value]
+    parts = value.values() if isinstance(value, dict) else value
+    return [package for part in parts for package in packages(part)]
