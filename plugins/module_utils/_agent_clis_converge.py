@@ -107,12 +107,12 @@ class _Run:
     def _install(self, found: Found) -> Found:
         """Install what has to be; what is on the host then, or in check mode would be."""
         node = plan.node_install(self._wish, found)
+        agents = plan.agent_installs(self._wish, found)
         done = [self._attempt(found, node, self._install_node)] if node else []
-        done += [self._attempt(found, wanted, self._install_agent) for wanted in plan.agent_installs(self._wish, found)]
-        installed = [install for install in done if install]
-        if installed and not self._check:
-            return self._gather()
-        return plan.predicted(self._wish, found, installed)
+        done += [self._attempt(found, wanted, self._install_agent) for wanted in agents]
+        if done and not self._check:
+            return self._gather()  # also what failed may have left something
+        return plan.predicted(self._wish, found, [install for install in done if install])
 
     def _attempt(
         self, found: Found, wanted: Install, step: Callable[[Found, Install], Install | None]

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import _lines
+from . import _lines, _proxy
 from ._agent_clis import CURRENT, Cli, Layout
 from ._agent_clis_host import launcher, why_broken
 from ._agent_clis_users import Account
@@ -33,7 +33,6 @@ _NEW = ".new"
 _OLD = ".old"
 _KEPT_LINES = 15
 _SYSTEM_PYTHON = "/usr/bin/python3"
-_LOGIN = re.compile(r"(?<=//)[^/\s@]+@")
 _HASHES = "THESE PACKAGES DO NOT MATCH THE HASHES"
 # What pip and npm say when nobody answers, as opposed to answers that they don't like.
 _UNREACHABLE = re.compile(
@@ -183,8 +182,8 @@ class Installer:
         lines: deque[str] = deque(maxlen=_KEPT_LINES)
         status = _lines.run(
             argv,
-            lambda line: lines.append(_LOGIN.sub("", line)),
-            lambda: self.report(f"install {what}: still at it"),
+            lambda line: lines.append(_proxy.without_logins(line)),
+            lambda: self.report(f"{what}: still at it"),
             environ=environment,
         )
         if status != 0:

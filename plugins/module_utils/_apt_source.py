@@ -15,7 +15,7 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from . import _state
+from . import _proxy, _state
 from ._errors import AgentboxError, DeclarationError
 
 FETCH_TIMEOUT = 15.0  # seconds
@@ -36,7 +36,6 @@ _ARCHITECTURES = {
     "x86_64": "amd64",
 }
 _LINE = re.compile(r"\s*deb(?:-src)?\s+(?:\[[^\]]*\]\s+)?(?P<uri>\S+)\s")
-_LOGIN = re.compile(r"://[^/\s]*@")
 
 
 @dataclass(frozen=True)
@@ -271,4 +270,4 @@ def apply(changes: Iterable[Change]) -> None:
 
 def shown(text: str | None) -> str:
     """A file's content for a diff; sources of others may hold logins."""
-    return _LOGIN.sub("://***@", text or "")
+    return _proxy.without_logins(text or "")

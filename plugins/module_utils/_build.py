@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from . import _lines
+from . import _lines, _proxy
 from ._buildlog import BuildError, BuildLog
 from ._engine import Engine
 from ._progress import Report
@@ -257,7 +257,7 @@ class _Log:
 
 def _secret_texts(build: Build) -> list[str]:
     """What must not be shown, longest first: logins of proxies and of package sources."""
-    logins = re.findall(r"//([^/@\s]+)@", " ".join(build.proxy.values()))
+    logins = _proxy.logins(" ".join(build.proxy.values()))
     passwords = [login.partition(":")[2] for login in logins]
     hidden = [text for secret in build.secrets.values() for text in secret.hidden]
     return sorted({*logins, *passwords, *hidden} - {""}, key=len, reverse=True)

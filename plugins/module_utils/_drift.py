@@ -7,19 +7,17 @@ label cannot see what was changed behind it (``docker update``) and engines spel
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import _naming
+from . import _naming, _proxy
 from ._values import human_size
 
 _NANO = 1_000_000_000
 _SHOWN = 12  # characters of a digest
 # Engine defaults that inspect spells out in place of an absent value.
 _PRIVATE_IPC = ("private", "", None)
-_LOGIN = re.compile(r"://[^/\s]*@")
 _NAMESPACES = ("PidMode", "UTSMode", "UsernsMode", "CgroupnsMode")
 
 
@@ -230,19 +228,18 @@ def _environment(payload: Mapping[str, Any], live: Mapping[str, Any], image: Ite
     inherited = {name: value for name, value in _variables(image).items() if name not in declared}
     wanted = {**inherited, **declared}
     return [
-        Drift(f"env.{name}", without_password(wanted.get(name)), without_password(present.get(name)))
+        Drift(f"env.{name}", _shown(wanted.get(name)), _shown(present.get(name)))
         for name in sorted({*wanted, *present})
         if wanted.get(name) != present.get(name)
     ]
 
 
+def _shown(value: str | None) -> str | None:
+    return value and _proxy.without_logins(value)
+
+
 def _variables(items: Iterable[str] | None) -> dict[str, str]:
     return dict(item.partition("=")[::2] for item in items or [])
-
-
-def without_password(value: str | None) -> str | None:
-    """A value as shown: every address in it loses the user and password that may stand there."""
-    return value and _LOGIN.sub("://***@", value)
 
 
 def _networks(payload: Mapping[str, Any], live: Mapping[str, Any]) -> list[Drift]:

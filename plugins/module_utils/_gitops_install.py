@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from . import _lines
+from . import _lines, _proxy
 from ._errors import AgentboxError, DeclarationError
 from ._gitops import COLLECTION_FOLDER, SERVICE, TIMER, UNIT, Places, Settings
 from ._programs import plain_environment
@@ -250,8 +250,9 @@ def _run(command: Sequence[str], environ: Mapping[str, str], report: Report) -> 
     start = time.monotonic()
 
     def observe(line: str) -> None:
-        lines.append(line)
-        report(line)
+        shown = _proxy.without_logins(line)
+        lines.append(shown)
+        report(shown)
 
     code = _lines.run(command, observe, lambda: report(f"{time.monotonic() - start:.0f} s so far"), environ=environ)
     if code != 0:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from ._errors import DeclarationError
 
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+# Up to the last @ before the path: what people write as a password may hold one.
+_LOGIN = re.compile(r"://([^/\s]*)@")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -33,3 +36,13 @@ def environment(proxy: Mapping[str, object]) -> dict[str, str]:
 def of_host(environ: Mapping[str, str]) -> dict[str, str]:
     """What the environment of the host says about a proxy, in a form for ``environment()``."""
     return {name: environ.get(name) or environ.get(name.upper(), "") for name in VARIABLES}
+
+
+def without_logins(text: str) -> str:
+    """``text`` as it may be shown: no address in it says user or password any more."""
+    return _LOGIN.sub("://***@", text)
+
+
+def logins(addresses: str) -> list[str]:
+    """Users with their passwords, as they stand in addresses."""
+    return _LOGIN.findall(addresses)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from agentbox._shared import _plan
-from agentbox._shared._drift import without_password
 from agentbox._shared._errors import AgentboxError, DeclarationError
 from agentbox._shared._plan import BoxPlan, ForeignBoxError, NewerBoxError, Situation, plan_absent, plan_box
 from agentbox._shared._spec import SCHEMA
@@ -351,19 +350,6 @@ def test_a_plan_changes_nothing_it_was_given() -> None:
     before = copy.deepcopy(live)
     plan_box(box(pids=100, recreate="always"), situation(live))
     assert live == before
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("http://user:pw@proxy.example:3128/x", "http://***@proxy.example:3128/x"),
-        ("http://proxy.example:3128", "http://proxy.example:3128"),
-        ("user@host", "user@host"),
-        (None, None),
-    ],
-)
-def test_addresses_are_shown_without_passwords(value: str | None, shown: str | None) -> None:
-    assert without_password(value) == shown
 
 
 def test_status_of_nothing() -> None:
