@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
 FOLDER = ROOT / ".cache" / "molecule-run"
 # In this order: each role builds on the ones before, and "default" begins with nothing again.
-SCENARIOS = ("docker", "tmux", "hooks", "image", "box", "default")
+SCENARIOS = ("docker", "tmux", "agent_clis", "hooks", "image", "box", "default")
 OTHER_PLATFORMS = ("debian-13",)
 
 

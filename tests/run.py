@@ -21,7 +21,7 @@ from tests.molecule import SCENARIOS
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
-ROLES = ("docker", "tmux", "hooks", "image", "box", "gitops")
+ROLES = ("docker", "tmux", "agent_clis", "hooks", "image", "box", "gitops")
 NOT_FULL = ["-m", "not full"]
 # The tests wait more than they compute. A file stays in one process, because its tests share boxes.
 SIDE_BY_SIDE = ["--numprocesses", "4", "--dist", "loadfile"]
