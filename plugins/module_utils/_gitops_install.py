@@ -114,7 +114,7 @@ def plan(wanted: Wanted, places: Places, report: Report) -> list[Action]:
 def plan_absence(places: Places, remove_data: bool) -> list[Action]:
     """What has to be done so that nothing of the service is left; its state only if ``remove_data``."""
     units = [places.units / name for name in (TIMER, SERVICE)]
-    stop = [Action("disable", TIMER, partial(_systemctl, "disable", "--now", TIMER))] if units[0].exists() else []
+    stop = [Action("disable", TIMER, _end_timer)] if units[0].exists() else []
     gone = _removed(units)
     paths = [places.config, places.code, *([places.state] if remove_data else [])]
     return [*stop, *gone, *_reloaded(gone), *_removed(paths)]
@@ -213,6 +213,11 @@ def _systemctl(*arguments: str) -> None:
     done = _call("systemctl", *arguments)
     if done.returncode != 0:
         raise InstallError(f"systemctl {' '.join(arguments)} failed: {done.stderr.strip()}")
+
+
+def _end_timer() -> None:
+    _systemctl("disable", "--now", TIMER)
+    _call("systemctl", "reset-failed", SERVICE)  # else systemd goes on to list a service whose last run failed
 
 
 def _call(*command: str) -> subprocess.CompletedProcess[str]:

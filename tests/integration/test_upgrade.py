@@ -22,7 +22,8 @@ BROKEN = """
 RUN printf '#!/bin/sh\\n[ "$1" = --version ]\\n' > /usr/local/bin/curl && chmod 0755 /usr/local/bin/curl
 """
 BOXES = ("one", "two")
-pytestmark = pytest.mark.timeout(600)  # a minute on a machine that does nothing else
+# Two images and their boxes take minutes; moving a box and going back are tried by test_recreation.py in every run.
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
 def variables(site: Site, version: str, **more: Any) -> dict[str, Any]:

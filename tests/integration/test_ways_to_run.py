@@ -292,6 +292,7 @@ def test_an_ordinary_user_runs_the_tarball_that_root_installed(installed: Path, 
     assert "failed=0" in said
 
 
+@pytest.mark.full
 def test_what_ansible_pull_made_with_the_tarball_is_what_a_clone_would_make(
     engine: docker.APIClient, installed: Path, fleet: Fleet, place: Path
 ) -> None:
