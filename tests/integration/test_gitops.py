@@ -19,6 +19,9 @@ import pytest
 from tests import hosts
 from tests.integration import runs
 
+# A host with an environment of its own and a dozen runs takes minutes; what a run accepts is in tests/unit/gitops.
+pytestmark = pytest.mark.full
+
 INSTALL = "Present | Install the service"
 PACKAGES = "Present | Install Git and what makes a Python environment"
 NAME = "ada.example"

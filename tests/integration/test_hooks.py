@@ -160,6 +160,7 @@ def test_one_users_trouble_is_no_other_users(fresh: Host) -> None:
     assert set(before["stdout_lines"]) - touched == set(after["stdout_lines"]) - touched
 
 
+@pytest.mark.full
 def test_two_instances_share_settings(fresh: Host) -> None:
     results = fresh.play(
         hooks(["ada"]), hooks(["ada"], instance="other"), hooks(["ada"]), hooks(["ada"], state="absent")
@@ -169,6 +170,7 @@ def test_two_instances_share_settings(fresh: Host) -> None:
     assert '"X-Agentbox-Owner": "agentbox"' not in fresh.read("ada")
 
 
+@pytest.mark.full
 def test_runs_at_once_wait_for_each_other(fresh: Host) -> None:
     fresh.write("bea", OWN)
     with ThreadPoolExecutor(2) as pool:

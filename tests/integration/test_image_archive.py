@@ -23,6 +23,9 @@ from tests.integration import engines, runs, sites
 from tests.integration.conftest import Instances
 from tests.integration.workshops import MANIFEST, SMALL, Workshop, with_version
 
+# Packing and unpacking images takes minutes; the other way to hosts, a registry, is tried in every run.
+pytestmark = pytest.mark.full
+
 UNKNOWN = f"sha256:{'0' * 64}"
 
 

@@ -126,7 +126,7 @@ def ls(call: Call) -> int:
     elif boxes:
         answer(listing.as_table(boxes, leads))
     else:
-        say("there are no boxes")
+        say(f"instance {call.instance} has no boxes")
     return exits.OK
 
 
