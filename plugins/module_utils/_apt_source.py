@@ -35,6 +35,7 @@ _ARCHITECTURES = {
     "s390x": "s390x",
     "x86_64": "amd64",
 }
+_UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 _LINE = re.compile(r"\s*deb(?:-src)?\s+(?:\[[^\]]*\]\s+)?(?P<uri>\S+)\s")
 
 
@@ -110,8 +111,11 @@ def source(name: str, uri: str, suite: str, components: Sequence[str], machine: 
 
 def repository(uri: str) -> str:
     """An address without the slash at its end. Raises ``DeclarationError`` for what is none, and for a login in it."""
-    parts = urlsplit(uri)
-    if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"\s", uri):
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        raise DeclarationError("uri: must be an http or https address") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or _UNPRINTABLE.search(uri):
         raise DeclarationError("uri: must be an http or https address")
     if "@" in parts.netloc:
         raise DeclarationError("uri: must hold no login, put it into a file in /etc/apt/auth.conf.d")
@@ -153,13 +157,19 @@ def key_text(given: str, installed: str | None, fetch: Callable[[str], str]) -> 
 
 
 def _is_trustworthy(address: str) -> bool:
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
 
 
 def _file_text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
+        if not Path(path).is_file():
+            raise DeclarationError(f"key: {path} is not a file")
+        with Path(path).open(encoding="utf-8", errors="replace") as stream:
+            return stream.read(MOST_KEY)
     except OSError as error:
         raise DeclarationError(f"key: cannot read {path}: {error.strerror}") from error
 

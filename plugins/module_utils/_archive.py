@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import json
 import os
 import re
 import tarfile
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from . import _lines
+from . import _json_text, _lines
 from ._engine import Engine
 from ._errors import AgentboxError
 from ._progress import Report
@@ -28,6 +27,7 @@ from ._progress import Report
 _LEVEL = 1  # of gzip: beyond it a builder waits minutes for a tenth less
 _CHUNKS_AHEAD = 8  # of 2 MiB
 _LOADED = re.compile(r"^Loaded image(?: ID)?: (?P<image>\S+)$", re.MULTILINE)
+_MOST_LIST = 1 << 20  # bytes of a list in an archive; those of one image have some hundred
 _DAMAGES = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError)
 # Where the index of the OCI layout names images; Docker's own list has them under RepoTags.
 _NAME_ANNOTATIONS = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
@@ -131,7 +131,7 @@ def _inspect(path: str, checksum: str) -> None:
             f"{path} is not the archive that was asked for: its checksum is {hashing.checksum}, not {checksum}",
             "Let the builder save it anew, and carry it again",
         )
-    if len(lists.get("manifest.json") or []) != 1:
+    if len(_mappings(lists.get("manifest.json"))) != 1:
         raise ArchiveError(f"{path} is no archive of one image")
     if names := _names(lists):
         raise ArchiveError(
@@ -145,16 +145,24 @@ def _lists(unpacked: gzip.GzipFile) -> dict[str, Any]:
         for entry in tar:
             stream = tar.extractfile(entry) if entry.name in ("manifest.json", "index.json") else None
             if stream:
-                found[entry.name] = json.load(io.BytesIO(stream.read()))
+                if entry.size > _MOST_LIST:
+                    raise ValueError("a list of that size is none of one image")
+                found[entry.name] = _json_text.parsed(stream.read().decode())
     return found
 
 
 def _names(lists: Mapping[str, Any]) -> list[str]:
     """The names that loading would give away."""
-    tags = [str(tag) for image in lists.get("manifest.json") or [] for tag in image.get("RepoTags") or []]
-    manifests = (lists.get("index.json") or {}).get("manifests") or []
+    tags = [str(tag) for image in _mappings(lists.get("manifest.json")) for tag in image.get("RepoTags") or []]
+    index = lists.get("index.json")
+    manifests = _mappings(index.get("manifests")) if isinstance(index, Mapping) else []
     annotations = [manifest.get("annotations") or {} for manifest in manifests]
     return tags + [str(found[key]) for found in annotations for key in _NAME_ANNOTATIONS if key in found]
+
+
+def _mappings(value: object) -> list[Mapping[str, Any]]:
+    """The mappings of a list; of anything else none."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 class _Hashing(io.RawIOBase):

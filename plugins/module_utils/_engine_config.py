@@ -168,9 +168,11 @@ def _address_pool(option: str, value: object) -> dict[str, Any]:
         raise DeclarationError(f"{option}: must have base (as 192.0.2.0/24) and size (prefix of each network)")
     try:
         base = ipaddress.ip_network(str(pool["base"]))
-        size = int(pool["size"])
     except ValueError as error:
         raise DeclarationError(f"{option}: {error}") from None
+    if isinstance(pool["size"], bool) or not str(pool["size"]).isdecimal():  # text from a template is fine
+        raise DeclarationError(f"{option}.size: must be a whole number")
+    size = int(pool["size"])
     if not base.prefixlen <= size <= base.max_prefixlen:
         raise DeclarationError(f"{option}.size: must lie between {base.prefixlen} and {base.max_prefixlen}")
     return {"base": str(base), "size": size}

@@ -164,11 +164,14 @@ def repository(value: str, *, verified: bool) -> str:
         return value
     try:
         parts = urlsplit(value)
-        host = parts.hostname or ""
+        host, user = parts.hostname or "", parts.username or ""
+        _ = parts.port  # raises for what is no number
     except ValueError:
         raise DeclarationError("repository: not a valid address") from None
     if parts.scheme not in (*_AUTHENTICATED, *_OPEN):
         raise DeclarationError("repository: https://, ssh://, user@host:path, file://, http:// or git:// expected")
+    if parts.scheme != "file" and (user.startswith("-") or not (_HOST.fullmatch(host) or _is_ip(host))):
+        raise DeclarationError("repository: not a valid address")
     if parts.password is not None or (parts.username and parts.scheme != "ssh"):
         raise DeclarationError(
             "repository: an address must not hold a user's password or token",
@@ -187,6 +190,14 @@ def repository(value: str, *, verified: bool) -> str:
 def uses_ssh(address: str) -> bool:
     """Whether Git reaches the repository through ssh."""
     return address.startswith("ssh://") or ("://" not in address and not address.startswith("/"))
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_loopback(host: str) -> bool:

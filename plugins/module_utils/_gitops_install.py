@@ -231,6 +231,8 @@ def verify_units(units: Mapping[str, str]) -> None:
 
     That their program is not there before it is installed is no fault of theirs.
     """
+    if set(units) != {SERVICE, TIMER} or not all(isinstance(text, str) for text in units.values()):
+        raise DeclarationError(f"units: must be the texts of {SERVICE} and {TIMER}")
     with TemporaryDirectory(prefix="agentbox-units-") as directory:
         for name, text in units.items():
             Path(directory, name).write_text(text, encoding="utf-8")

@@ -200,7 +200,8 @@ def _lines(lines: list[str]) -> str:
 
 
 def converge(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Do what has to be done; the module's result."""
+    """Do what has to be done; the module's result. What is given as nothing counts as not given."""
+    params = {name: ARGUMENT_SPEC[name].get("default") if value is None else value for name, value in params.items()}
     places, report = _gitops.Places(), file_reporter(params["progress"])
     want = None if params["state"] == "absent" else wanted(params, places)
     if want is None:

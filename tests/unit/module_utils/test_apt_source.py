@@ -55,6 +55,8 @@ def test_an_unknown_machine_stops_with_those_that_are_known(machine: str) -> Non
         ({"uri": "ftp://packages.example"}, "uri: must be an http or https address"),
         ({"uri": "https://user:word@packages.example/"}, "uri: must hold no login"),
         ({"uri": f"{URI} main\nTypes: deb"}, "uri: must be an http or https address"),
+        ({"uri": "http://[::1"}, "uri: must be an http or https address"),
+        ({"uri": f"{URI}\x00"}, "uri: must be an http or https address"),
         ({"suite": "a b"}, "suite: "),
         ({"components": []}, "components: "),
         ({"components": ["main\nTrusted: yes"]}, "components: "),

@@ -54,6 +54,10 @@ def test_log_options_of_the_configuration_become_texts_too() -> None:
         ([{}, [{"base": "192.0.2.0/24"}]], r"address_pools\[0\]: must have base"),
         ([{}, [{"base": "192.0.2.1/24", "size": 28}]], r"address_pools\[0\]: 192.0.2.1/24 has host bits set"),
         ([{}, [{"base": "192.0.2.0/24", "size": 16}]], r"address_pools\[0\].size: must lie between 24 and 32"),
+        *(
+            ([{}, [{"base": "192.0.2.0/24", "size": size}]], r"address_pools\[0\].size: must be a whole number")
+            for size in (None, [], float("inf"), 28.7, True, "28x", -1)
+        ),
         ([{}, [], 5], "log_driver: must be text"),
         ([{}, [], "", {"labels": ["a"]}], "log_opts.labels: must be text, a number, true or false"),
     ],

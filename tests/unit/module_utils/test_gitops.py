@@ -77,6 +77,10 @@ def test_addresses_that_hold_no_secret_and_cannot_be_spoofed(address: str) -> No
         ("git://git.example/fleet", "anybody on the way"),
         ("http://127.0.0.1.git.example/fleet", "anybody on the way"),
         ("https://[::1/fleet", "not a valid address"),
+        ("https:///fleet", "not a valid address"),
+        ("https://git.example:abc/fleet", "not a valid address"),
+        ("ssh://-oProxyCommand=hunter2/fleet", "not a valid address"),
+        ("ssh://-oX@git.example/fleet", "not a valid address"),
     ],
 )
 def test_other_addresses_are_refused_without_repeating_a_secret(address: str, why: str) -> None:
