@@ -64,12 +64,14 @@ SITE = """
 ROLES = """  roles: [agentbox.fleet.docker, agentbox.fleet.tmux]
   tasks:
     - name: Become somebody else
-      ansible.builtin.shell: id -un > /tmp/who && cp /tmp/who /var/tmp/who
-      args: {creates: /var/tmp/who}
+      ansible.builtin.command: sh -c 'id -un | tee /tmp/who'
       become: true
       become_user: nobody
       become_method: ansible.builtin.su
       vars: {ansible_become_flags: -s /bin/sh, ansible_remote_tmp: /var/tmp/.ansible}
+      register: who
+    - name: Remember who that was
+      ansible.builtin.copy: {content: "{{ who.stdout | default() }}", dest: /etc/who, mode: "0644"}
 """
 HANG = """
     - name: Hang
@@ -348,7 +350,7 @@ def test_roles_work_from_within_the_hardened_unit(server: Server) -> None:
     assert (success, status["outcome"]) == (True, "ok"), status
     assert server.shell("docker version --format '{{.Server.Version}}'; tmux -V")
     assert server.shell("cat /tmp/who 2> /dev/null || true") == "", "its /tmp is its own"
-    assert server.shell("cat /var/tmp/who") == "nobody"
+    assert server.shell("cat /etc/who") == "nobody"
 
 
 def test_absent_leaves_nothing(server: Server) -> None:
