@@ -106,7 +106,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=180,
+            timeout=600,
             check=False,
         )
 
@@ -343,7 +343,7 @@ def test_a_full_disk_is_told_and_over_when_there_is_room(server: Server) -> None
 
 
 @pytest.mark.full
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_roles_work_from_within_the_hardened_unit(server: Server) -> None:
     server.publish(site(8).replace("  tasks:", ROLES))
     success, status = server.run()
