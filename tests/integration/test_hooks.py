@@ -27,11 +27,13 @@ OWN = f"""{{
    "env": {{ "TOKEN": "{SECRET}" }}
 }}
 """
+# The CLI's output goes through a file: it makes a pipe non-blocking for all who write to it.
 TURN = """
 mkdir -p ~/.claude && cat > ~/.claude/settings.json
 python3 /doubles/messages_api.py 127.0.0.1:8000 /tmp/log > /tmp/up &
 until [ -s /tmp/up ]; do sleep 0.1; done
-claude -p "RUN: echo by the agent" --permission-mode default --allowedTools Bash < /dev/null && cat /tmp/log
+claude -p "RUN: echo by the agent" --permission-mode default --allowedTools Bash < /dev/null > /tmp/answer
+cat /tmp/answer /tmp/log
 """
 
 
