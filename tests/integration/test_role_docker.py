@@ -250,6 +250,7 @@ def test_nothing_is_done_for_an_engine_that_these_files_do_not_configure(host: H
     assert "not that of the system's engine" in refused["msg"]
 
 
+@pytest.mark.full  # the Molecule scenario does the same in every run
 def test_absent_takes_everything_back_and_the_second_time_nothing(fresh: Host) -> None:
     fresh.configure({"log_driver": "json-file", "proxy": {"http_proxy": "http://proxy.example:3128"}})
     assert len(changed(fresh.role(docker_state="absent"))) == 3
