@@ -65,10 +65,12 @@ ROLES = """  roles: [agentbox.fleet.docker, agentbox.fleet.tmux]
   tasks:
     - name: Become somebody else
       ansible.builtin.command: sh -c 'id -un | tee /tmp/who'
-      become: true
-      become_user: nobody
-      become_method: ansible.builtin.su
-      vars: {ansible_become_flags: -s /bin/sh, ansible_remote_tmp: /var/tmp/.ansible}
+      vars:
+        ansible_become: true
+        ansible_become_user: nobody
+        ansible_become_method: ansible.builtin.su
+        ansible_become_flags: -s /bin/sh
+        ansible_remote_tmp: /var/tmp/.ansible
       register: who
     - name: Remember who that was
       ansible.builtin.copy: {content: "{{ who.stdout | default() }}", dest: /etc/who, mode: "0644"}
