@@ -26,7 +26,7 @@ from ._errors import AgentboxError
 from ._manifests import LATEST
 from ._programs import plain_environment
 from ._progress import Report
-from ._state import Directory, File, ensure_directory, remove_tree, write_file
+from ._state import Directory, File, ensure_directory, remove_tree, replace_link, write_file
 from ._trust import bundle_path
 
 _NEW = ".new"
@@ -250,13 +250,3 @@ def _bring_into_use(directory: str, new: str, version: str) -> None:
 
 def _switch(directory: str, version: str) -> None:
     replace_link(Path(directory, CURRENT), version)
-
-
-def replace_link(link: Path, target: str) -> None:
-    """Make ``link`` lead to ``target``, in one step."""
-    if link.is_dir() and not link.is_symlink():
-        remove_tree(str(link))
-    new = link.with_name(f".{link.name}.new")
-    new.unlink(missing_ok=True)
-    new.symlink_to(target)
-    new.replace(link)

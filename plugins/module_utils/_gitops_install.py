@@ -39,6 +39,7 @@ from ._state import (
     read_file,
     read_json,
     remove_tree,
+    replace_link,
     write_file,
 )
 
@@ -178,16 +179,9 @@ def _made(directory: Path, what: str, make: Callable[[], None]) -> list[Action]:
 
 
 def _linked(link: Path, target: Path) -> list[Action]:
-    """An action that lets ``link`` name ``target``, in one step."""
-
-    def replace() -> None:
-        temporary = link.with_name(f".{link.name}.new")
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(target.name)
-        temporary.replace(link)
-
+    """An action that lets ``link`` name ``target``, which lies beside it."""
     current = link.is_symlink() and str(link.readlink()) == target.name
-    return [] if current else [Action("link", str(link), replace)]
+    return [] if current else [Action("link", str(link), partial(replace_link, link, target.name))]
 
 
 def _units(wanted: Sequence[File]) -> list[Action]:

@@ -114,6 +114,17 @@ def _write_new(path: Path, wanted: File) -> None:
         os.fsync(stream.fileno())
 
 
+def replace_link(link: Path, target: str) -> None:
+    """Make ``link`` lead to ``target``, in one step; a directory in its place goes first."""
+    with _explained(str(link), "link"):
+        if link.is_dir() and not link.is_symlink():
+            remove_tree(str(link))
+        new = link.with_name(f".{link.name}.new")
+        new.unlink(missing_ok=True)  # left by a killed run
+        new.symlink_to(target)
+        new.replace(link)
+
+
 def shown(item: Directory | File, digest: Callable[[bytes], str]) -> tuple[str | None, str]:
     """How a diff shows a directory or file: as it is (None: not there) and as it has to be.
 

@@ -19,10 +19,10 @@ from agentbox._shared._agent_clis_install import (
     Sources,
     UnreachableError,
     failure,
-    replace_link,
 )
 from agentbox._shared._agent_clis_login import known_files, wanted_files
 from agentbox._shared._errors import DeclarationError, StateError
+from agentbox._shared._state import replace_link
 from agentbox._shared._users import parse_users
 
 MANIFESTS = manifests()
@@ -268,17 +268,6 @@ def test_a_launcher_sets_what_the_user_has_not(tmp_path: Path) -> None:
 def test_a_launcher_gives_node_to_a_script_that_wants_it(tmp_path: Path) -> None:
     layout, cli = installed(tmp_path, "#!/usr/bin/env node\n")
     assert launched(layout, cli) == f"node {tmp_path}/agents/claude/1.0.0/bin/claude"
-
-
-def test_a_link_is_replaced_whatever_was_there(tmp_path: Path) -> None:
-    link = tmp_path / "link"
-    for _ in range(2):
-        replace_link(link, "target")
-        assert str(link.readlink()) == "target"
-    link.unlink()
-    link.mkdir()
-    replace_link(link, "target")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link"]
 
 
 def test_a_host_is_gathered_without_looking_behind_links(tmp_path: Path) -> None:

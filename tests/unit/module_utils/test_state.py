@@ -31,6 +31,7 @@ from agentbox._shared._state import (
     read_json,
     remove_file,
     remove_tree,
+    replace_link,
     shown,
     write_file,
 )
@@ -79,6 +80,24 @@ def test_a_file_gets_mode_and_content_and_keeps_them(tmp_path: Path) -> None:
     assert mode(tmp_path / "f") == 0o640
     assert (tmp_path / "f").stat().st_ino != inode, "replaced, never written in place"
     assert names(tmp_path) == ["f"]
+
+
+def test_a_link_is_replaced_whatever_was_there(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    (tmp_path / ".link.new").write_text("left by a killed run", encoding="utf-8")
+    for target in ("one", "two"):
+        replace_link(link, target)
+        assert str(link.readlink()) == target
+    link.unlink()
+    (link / "below").mkdir(parents=True)
+    replace_link(link, "target")
+    assert str(link.readlink()) == "target"
+    assert names(tmp_path) == ["link"]
+
+
+def test_a_link_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=f"cannot link {tmp_path}/missing/link"):
+        replace_link(tmp_path / "missing/link", "target")
 
 
 @ROOT_ONLY
