@@ -21,7 +21,7 @@ from typing import Any
 
 from ._engine import engine_host, identify, is_rootless, properties, reloaded_since
 from ._errors import AgentboxError, EngineAbsentError, EngineError, EngineStoppedError, EngineUnreachableError
-from ._programs import plain_environment
+from ._programs import call, plain_environment
 from ._state import remove_tree
 from ._wire import SYSTEM_SOCKETS, daemon_program
 
@@ -125,7 +125,7 @@ def provider(state: str, package: str | None, own_source: bool) -> str:
 def owning_package(program: str) -> str | None:
     """Debian package that owns a file, or None: not from a package, or no dpkg here."""
     try:
-        answer = _run("dpkg-query", "--search", program)
+        answer = call("dpkg-query", "--search", program)
     except AgentboxError:
         return None
     owner, separator, _ = answer.stdout.partition(": ")
@@ -168,13 +168,13 @@ def start(docker_host: str | None, timeout: float, paths: HostPaths = HostPaths(
 
 def _start_unit(docker_host: str | None, timeout: float) -> None:
     # A unit that failed too often refuses the next start even when the cause is gone.
-    _run("systemctl", "reset-failed", UNIT)
+    call("systemctl", "reset-failed", UNIT)
     # Not waiting for the unit itself, whose start may take for ever.
-    started = _run("systemctl", "start", "--no-block", UNIT)
+    started = call("systemctl", "start", "--no-block", UNIT)
     if started.returncode != 0:
         raise EngineError(f"systemctl start {UNIT} failed: {started.stderr.strip()}")
     _wait_until_it_answers(
-        docker_host, timeout, _journal, alive=lambda: _run("systemctl", "is-failed", "--quiet", UNIT).returncode != 0
+        docker_host, timeout, _journal, alive=lambda: call("systemctl", "is-failed", "--quiet", UNIT).returncode != 0
     )
 
 
@@ -182,7 +182,7 @@ def _start_without_systemd(program: str, docker_host: str | None, timeout: float
     remove_stale_pid_files(paths)
     log_start = paths.log.stat().st_size if paths.log.exists() else 0
     how, alive = "init script", _always
-    if not paths.init_script.exists() or _run("service", "docker", "start").returncode != 0:
+    if not paths.init_script.exists() or call("service", "docker", "start").returncode != 0:
         how, alive = "directly", _start_directly(program, paths)
     _wait_until_it_answers(docker_host, timeout, lambda: _tail(paths.log, log_start), alive)
     return how
@@ -214,14 +214,14 @@ def _always() -> bool:
 def stop_needed(paths: HostPaths = HostPaths()) -> bool:
     """Whether the daemon, or a socket that would start it, is there. Never touches the socket itself."""
     if paths.systemd.is_dir():
-        return any(_run("systemctl", "is-active", "--quiet", unit).returncode == 0 for unit in UNITS)
+        return any(call("systemctl", "is-active", "--quiet", unit).returncode == 0 for unit in UNITS)
     return daemon_pid(paths.pid_file, paths.proc) is not None
 
 
 def stop(timeout: float, paths: HostPaths = HostPaths()) -> None:
     """Stop the daemon and with it its containers. Raises when it is still there after ``timeout`` seconds."""
     if paths.systemd.is_dir():
-        stopped = _run("systemctl", "stop", *UNITS)
+        stopped = call("systemctl", "stop", *UNITS)
         if stopped.returncode != 0:
             raise EngineError(f"systemctl stop {' '.join(UNITS)} failed: {stopped.stderr.strip()}\n{_journal()}")
         return
@@ -262,7 +262,7 @@ def reload(docker_host: str | None, timeout: float, paths: HostPaths = HostPaths
 
 def reload_units() -> None:
     """Let systemd read its units anew."""
-    done = _run("systemctl", "daemon-reload")
+    done = call("systemctl", "daemon-reload")
     if done.returncode != 0:
         raise EngineError(f"systemctl daemon-reload failed: {done.stderr.strip()}")
 
@@ -278,7 +278,7 @@ def refusal(configuration: bytes) -> str | None:
     with NamedTemporaryFile(prefix="agentbox-daemon-", suffix=".json") as file:
         file.write(configuration)
         file.flush()
-        checked = _run(program, "--validate", f"--config-file={file.name}")
+        checked = call(program, "--validate", f"--config-file={file.name}")
         said = checked.stderr.strip().replace(file.name, "it")
     if checked.returncode == 0 or "unknown flag: --validate" in said:
         return None
@@ -373,7 +373,7 @@ def _wait_until_it_answers(
 
 
 def _journal() -> str:
-    answer = _run("journalctl", "--unit", UNIT, "--lines", str(LOG_LINES), "--no-pager", "--output", "cat")
+    answer = call("journalctl", "--unit", UNIT, "--lines", str(LOG_LINES), "--no-pager", "--output", "cat")
     return answer.stdout.strip()
 
 
@@ -383,18 +383,3 @@ def _tail(log: Path, offset: int) -> str:
         stream.seek(offset)
         lines = stream.read().decode(errors="replace").splitlines()
     return "\n".join(lines[-LOG_LINES:])
-
-
-def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            env=plain_environment(),
-        )
-    except FileNotFoundError as error:
-        raise AgentboxError(f"this host has no {command[0]}") from error

@@ -11,7 +11,6 @@ import binascii
 import hashlib
 import io
 import shutil
-import subprocess
 import sys
 import tarfile
 import time
@@ -26,7 +25,7 @@ from typing import Any
 from . import _lines, _proxy
 from ._errors import AgentboxError, DeclarationError
 from ._gitops import COLLECTION_FOLDER, SERVICE, TIMER, UNIT, Places, Settings
-from ._programs import plain_environment
+from ._programs import call, plain_environment
 from ._progress import Report
 from ._state import (
     Directory,
@@ -200,24 +199,18 @@ def _reloaded(changed: Sequence[Action]) -> list[Action]:
 
 
 def _is(question: str) -> bool:
-    return _call("systemctl", question, "--quiet", TIMER).returncode == 0
+    return call("systemctl", question, "--quiet", TIMER).returncode == 0
 
 
 def _systemctl(*arguments: str) -> None:
-    done = _call("systemctl", *arguments)
+    done = call("systemctl", *arguments)
     if done.returncode != 0:
         raise InstallError(f"systemctl {' '.join(arguments)} failed: {done.stderr.strip()}")
 
 
 def _end_timer() -> None:
     _systemctl("disable", "--now", TIMER)
-    _call("systemctl", "reset-failed", SERVICE)  # else systemd goes on to list a service whose last run failed
-
-
-def _call(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=plain_environment()
-    )
+    call("systemctl", "reset-failed", SERVICE)  # else systemd goes on to list a service whose last run failed
 
 
 def verify_units(units: Mapping[str, str]) -> None:
@@ -230,7 +223,7 @@ def verify_units(units: Mapping[str, str]) -> None:
     with TemporaryDirectory(prefix="agentbox-units-") as directory:
         for name, text in units.items():
             Path(directory, name).write_text(text, encoding="utf-8")
-        done = _call("systemd-analyze", "verify", "--man=no", *(f"{directory}/{name}" for name in units))
+        done = call("systemd-analyze", "verify", "--man=no", *(f"{directory}/{name}" for name in units))
     lines = [line.replace(f"{directory}/", "") for line in done.stderr.splitlines() if UNIT in line]
     told = [line for line in lines if not line.endswith("No such file or directory")]
     if told:
