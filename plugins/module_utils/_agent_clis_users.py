@@ -18,13 +18,14 @@ from pathlib import Path
 
 from ._agent_clis import Cli
 from ._errors import DeclarationError
-from ._image_verify import COMMAND_SECONDS, Check, Outcome, parse, script
+from ._image_verify import COMMAND_SECONDS, Check, Outcome, parse, quoted, script
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _NO_LOGIN = ("false", "nologin")
 _THREADS = 8
 _PROFILE_SECONDS = 30  # what a user's profile may take on top of the commands
 _OUTPUT_BYTES = 1 << 20
+_QUOTED_LINES = 5  # of each problem; many users may have one
 _TIMED_OUT = 124  # as timeout(1) says it
 
 
@@ -143,19 +144,15 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
 
 def problem_of(cli: Cli, version: str, outcome: Outcome) -> str | None:
     """Why the version command did not show ``version``; None when it did."""
+    command = shlex.join(cli.agent.version_argv)
     if outcome.status == _TIMED_OUT:
-        return f"{shlex.join(cli.agent.version_argv)} did not end within {COMMAND_SECONDS} s"
+        return f"{command} did not end within {COMMAND_SECONDS} s"
     if outcome.status != 0:
-        return f"{shlex.join(cli.agent.version_argv)} failed with status {outcome.status}{_quoted(outcome.output)}"
+        return f"{command} failed with status {outcome.status}{quoted(outcome.output, _QUOTED_LINES)}"
     seen = cli.agent.read_version(outcome.output)
     if seen is None:
-        return f"{shlex.join(cli.agent.version_argv)} named no version{_quoted(outcome.output)}"
-    return None if seen == version else f"{shlex.join(cli.agent.version_argv)} says {seen} instead of {version}"
-
-
-def _quoted(output: str) -> str:
-    lines = output.strip().splitlines()[-5:]
-    return ": " + "\n".join(lines) if lines else ""
+        return f"{command} named no version{quoted(outcome.output, _QUOTED_LINES)}"
+    return None if seen == version else f"{command} says {seen} instead of {version}"
 
 
 @dataclass(frozen=True)
@@ -177,7 +174,9 @@ def verify(account: Account, expected: Sequence[Expected]) -> list[Problem]:
     for number, item in enumerate(expected):
         where, ran = outcomes.get(number), outcomes.get(len(expected) + number)
         if where is None or ran is None:
-            why: str | None = f"the login shell ended with status {answer.status} early{_quoted(answer.output)}"
+            why: str | None = (
+                f"the login shell ended with status {answer.status} early{quoted(answer.output, _QUOTED_LINES)}"
+            )
         else:
             why = _misled(item, where) or problem_of(item.cli, item.version, ran)
         if why:

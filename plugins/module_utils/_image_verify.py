@@ -91,7 +91,7 @@ def _failed(check: Check, outcome: Outcome) -> VerificationError:
             "(ignore-scripts) nor omits optional packages (omit=optional), then rebuild"
         )
     return VerificationError(
-        f"in the new image {shlex.join(check.argv)} {how}{_quoted(outcome.output)}; the previous image stays in use",
+        f"in the new image {shlex.join(check.argv)} {how}{quoted(outcome.output)}; the previous image stays in use",
         hint,
     )
 
@@ -101,7 +101,7 @@ def _version(check: Check, agent: Agent, outcome: Outcome) -> str:
     if version is None:
         raise VerificationError(
             f"in the new image {shlex.join(check.argv)} named no version that matches "
-            f"{agent.version_pattern!r}{_quoted(outcome.output)}; the previous image stays in use",
+            f"{agent.version_pattern!r}{quoted(outcome.output)}; the previous image stays in use",
             f"Correct version.pattern in the manifest of {agent.name}",
         )
     if check.wanted not in (LATEST, version):
@@ -112,8 +112,9 @@ def _version(check: Check, agent: Agent, outcome: Outcome) -> str:
     return version
 
 
-def _quoted(output: str) -> str:
-    lines = output.splitlines()[-_OUTPUT_LINES:]
+def quoted(output: str, most: int = _OUTPUT_LINES) -> str:
+    """The last ``most`` lines of ``output`` as the end of a message; empty when there is nothing to tell."""
+    lines = output.strip().splitlines()[-most:]
     return ": " + "\n".join(lines) if lines else ""
 
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from agentbox._shared._image_verify import Check, VerificationError, checks, judge, parse, script
+from agentbox._shared._image_verify import Check, VerificationError, checks, judge, parse, quoted, script
 from agentbox._shared._manifests import Agent
 
 
@@ -52,3 +52,10 @@ def test_a_container_that_ends_early_is_no_success() -> None:
     done = subprocess.run(["bash", "-c", output], capture_output=True, text=True, check=True)
     with pytest.raises(VerificationError, match="ended before it ran false"):
         judge(wanted, parse(done.stdout))
+
+
+@pytest.mark.parametrize(
+    ("output", "end"), [("", ""), (" \n\n", ""), ("one\n", ": one"), ("one\ntwo\nthree\n\n", ": two\nthree")]
+)
+def test_the_last_lines_of_an_output_end_a_message(output: str, end: str) -> None:
+    assert quoted(output, 2) == end
