@@ -11,11 +11,12 @@ from typing import Any
 
 from . import _agent_clis as plan
 from . import _agent_clis_install as installing
+from ._accounts import Account
 from ._agent_clis import Action, Found, Install, Layout, Wish
 from ._agent_clis_host import gather, read_text
 from ._agent_clis_install import write_launcher
 from ._agent_clis_login import LoginFile, known_files, wanted_files
-from ._agent_clis_users import Account, Expected, verify_all
+from ._agent_clis_users import Expected, verify_all
 from ._errors import AgentboxError, StateError
 from ._progress import Report
 from ._state import Directory, File, ensure_directory, locked, remove_file, remove_tree, replace_link, write_file

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from . import _agent_clis_users as users
+from ._accounts import Account
 from ._agent_clis import CURRENT, NODE, Cli, Found, Layout, Versions, Wish
 from ._agent_clis_login import MARK, known_files
 from ._errors import StateError
@@ -19,7 +20,7 @@ _NODE_SCRIPT = re.compile(rb"^#!.*\bnode\b")
 _THREADS = 8
 
 
-def gather(layout: Layout, wanted: Wish, accounts: Mapping[str, users.Account]) -> Found:
+def gather(layout: Layout, wanted: Wish, accounts: Mapping[str, Account]) -> Found:
     """The host as it is; programs in use are run to see whether they work."""
     node = _versions(layout.path("node"))
     agents = {name: _versions(layout.versions(name)) for name in _entries(layout.path("agents"))}
@@ -59,7 +60,7 @@ def _versions(directory: str) -> Versions:
     return Versions(present, current if current in present else None)
 
 
-def why_broken(layout: Layout, cli: Cli, version: str, account: users.Account, tree: str | None = None) -> str | None:
+def why_broken(layout: Layout, cli: Cli, version: str, account: Account, tree: str | None = None) -> str | None:
     """Why an installed agent does not run; None when it does. ``tree`` is where it lies, if not in its place."""
     place = tree or str(Path(layout.versions(cli.name), version))
     path = f"{place}/bin:{layout.node}/bin:{users.SYSTEM_PATH}"

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import _lines, _proxy
+from ._accounts import Account
 from ._agent_clis import CURRENT, Cli, Layout
 from ._agent_clis_host import launcher, why_broken
-from ._agent_clis_users import Account
 from ._errors import AgentboxError
 from ._manifests import LATEST
 from ._programs import plain_environment

@@ -6,7 +6,6 @@ Programs run with all rights of the user and none of root's: a profile or an age
 from __future__ import annotations
 
 import os
-import pwd
 import shlex
 import signal
 import subprocess
@@ -16,33 +15,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from ._accounts import Account, account
 from ._agent_clis import Cli
 from ._errors import DeclarationError
 from ._image_verify import COMMAND_SECONDS, Check, Outcome, parse, quoted, script
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
-_NO_LOGIN = ("false", "nologin")
 _THREADS = 8
 _PROFILE_SECONDS = 30  # what a user's profile may take on top of the commands
 _OUTPUT_BYTES = 1 << 20
 _QUOTED_LINES = 5  # of each problem; many users may have one
 _TIMED_OUT = 124  # as timeout(1) says it
-
-
-@dataclass(frozen=True)
-class Account:
-    """A user of this host."""
-
-    name: str
-    uid: int
-    gid: int
-    groups: Sequence[int]
-    home: str
-    shell: str
-
-    @property
-    def can_log_in(self) -> bool:
-        return Path(self.shell).name not in _NO_LOGIN and os.access(self.shell, os.X_OK)
 
 
 @dataclass(frozen=True)
@@ -56,7 +39,7 @@ class Problem:
 
 def accounts(names: Iterable[str]) -> dict[str, Account]:
     """The accounts of ``names``; ``DeclarationError`` names all that are unknown, or that can't log in."""
-    found = {name: _account(name) for name in names}
+    found = {name: account(name) for name in names}
     unknown = [name for name, account in found.items() if account is None]
     if unknown:
         raise DeclarationError(f"users: there is no user {', '.join(unknown)} on this host")
@@ -67,16 +50,6 @@ def accounts(names: Iterable[str]) -> dict[str, Account]:
             f"users: no login shell: {', '.join(barred)}", "Give them a shell (chsh), or take them out of the list"
         )
     return known
-
-
-def _account(name: str) -> Account | None:
-    try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
-        return None
-    groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
-    shell = entry.pw_shell or "/bin/sh"
-    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, shell)
 
 
 def run(account: Account, argv: Sequence[str], path: str, seconds: float = COMMAND_SECONDS) -> Outcome:

@@ -8,37 +8,18 @@ from __future__ import annotations
 
 import errno
 import os
-import pwd
 import stat
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
+from ._accounts import Account
 from ._errors import AgentboxError, SettingsError
 
 _MAX_BYTES = 4 << 20  # far more than any settings
 _NEW_FILE = 0o600
 _NEW_DIRECTORY = 0o700
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-@dataclass(frozen=True)
-class Account:
-    """A user as the host knows it."""
-
-    name: str
-    uid: int
-    gid: int
-    home: str
-
-
-def account(name: str) -> Account | None:
-    """The user called ``name``, from whatever directory the host knows users."""
-    try:
-        found = pwd.getpwnam(name)
-    except KeyError:
-        return None
-    return Account(found.pw_name, found.pw_uid, found.pw_gid, found.pw_dir)
 
 
 @contextmanager
@@ -54,7 +35,7 @@ def acting_as(user: Account) -> Iterator[None]:
         raise AgentboxError(f"only root and {user.name} may change the settings of {user.name}", "Run as root")
     group, groups = os.getegid(), os.getgroups()
     try:
-        os.setgroups(os.getgrouplist(user.name, user.gid))
+        os.setgroups(user.groups)
         os.setegid(user.gid)
         os.seteuid(user.uid)
         yield

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from . import _hook_files, _hooks, _json_text, _naming, _state
+from ._accounts import Account, account
 from ._errors import AgentboxError, DeclarationError, SettingsError
-from ._hook_files import Account, Found, Place
+from ._hook_files import Found, Place
 from ._hooks_plan import Merge, merge, sink_address
 from ._users import User, parse_names, parse_users
 
@@ -185,7 +186,7 @@ def _plan_all(request: Request, items: Iterable[Item]) -> None:
 
 
 def _plan(item: Item, request: Request, created: frozenset[str]) -> None:
-    item.account = _hook_files.account(item.user)
+    item.account = account(item.user)
     if item.account is None:
         if request.present:
             raise AgentboxError("there is no such user on this host")

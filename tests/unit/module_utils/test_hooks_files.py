@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pwd
 import socket
@@ -12,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from agentbox._shared._accounts import Account, account
 from agentbox._shared._errors import AgentboxError, SettingsError
-from agentbox._shared._hook_files import Account, Found, acting_as, place
+from agentbox._shared._hook_files import Found, acting_as, place
 
 PARTS = (".agent", "settings.json")
 NOBODY = pwd.getpwnam("nobody")
@@ -30,7 +32,7 @@ def _wide_umask() -> Iterator[None]:
 @pytest.fixture
 def user(tmp_path: Path) -> Account:
     """The user who runs the tests, with another HOME."""
-    return Account("tester", os.geteuid(), os.getegid(), str(tmp_path))
+    return Account("tester", os.geteuid(), os.getegid(), (), str(tmp_path), "/bin/sh")
 
 
 @pytest.fixture
@@ -38,7 +40,9 @@ def nobody(open_place: Path) -> Account:
     home = open_place / "home"
     home.mkdir()
     os.chown(home, NOBODY.pw_uid, NOBODY.pw_gid)
-    return Account("nobody", NOBODY.pw_uid, NOBODY.pw_gid, str(home))
+    found = account("nobody")
+    assert found
+    return dataclasses.replace(found, home=str(home))
 
 
 def settings(user: Account) -> Path:
@@ -104,7 +108,7 @@ def test_a_link_on_the_way_is_not_followed(user: Account, tmp_path: Path) -> Non
 def test_home_itself_may_be_a_link(user: Account, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    replace(Account(user.name, user.uid, user.gid, str(tmp_path / "link")), b"{}")
+    replace(dataclasses.replace(user, home=str(tmp_path / "link")), b"{}")
     assert (tmp_path / "real" / ".agent" / "settings.json").read_text() == "{}"
 
 
@@ -129,7 +133,7 @@ def test_a_file_on_the_way_is_refused(user: Account, tmp_path: Path) -> None:
 
 
 def test_without_a_home_nothing_is_made(user: Account, tmp_path: Path) -> None:
-    away = Account(user.name, user.uid, user.gid, str(tmp_path / "away"))
+    away = dataclasses.replace(user, home=str(tmp_path / "away"))
     assert refusal(away) == "can't be reached, HOME can't be opened (No such file or directory)"
     assert not (tmp_path / "away").exists()
 
