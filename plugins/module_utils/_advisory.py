@@ -10,16 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ._engine import is_rootless
 from ._health import HOST, Check
 from ._health_facts import EngineFacts
 
 # Limit, as in ``_health_facts.Limits``, to what of ``GET /info`` says whether the engine can set it.
 _ABILITIES = {"memory": "MemoryLimit", "memory_swap": "SwapLimit", "pids": "PidsLimit", "cpus": "CpuCfsQuota"}
-
-
-def is_rootless(info: Mapping[str, Any]) -> bool:
-    """Whether the engine whose ``GET /info`` this is runs without root, in Podman's spelling or Docker's."""
-    return bool(info.get("Rootless")) or any("rootless" in str(option) for option in info.get("SecurityOptions") or [])
 
 
 def unenforced_limits(info: Mapping[str, Any]) -> frozenset[str]:

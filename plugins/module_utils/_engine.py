@@ -160,8 +160,8 @@ def properties(identity: EngineIdentity) -> dict[str, Any]:
 
 
 def is_rootless(info: Mapping[str, Any]) -> bool:
-    """Whether the engine with these ``properties()`` runs without root."""
-    return "name=rootless" in (info.get("SecurityOptions") or [])
+    """Whether the engine with these ``properties()`` runs without root, in Podman's spelling or Docker's."""
+    return bool(info.get("Rootless")) or any("rootless" in str(option) for option in info.get("SecurityOptions") or [])
 
 
 def reloaded_since(identity: EngineIdentity, moment: float) -> bool:

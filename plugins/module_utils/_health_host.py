@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from . import _image_plan
-from ._advisory import advisory_checks, is_rootless, unenforced_limits
+from ._advisory import advisory_checks, unenforced_limits
+from ._engine import is_rootless
 from ._health import HOST, Check, Verdict, plain, size, without_credentials
 from ._health_facts import EngineFacts, EngineFailure, HostFacts, ImageFacts, Space
 from ._health_hardening import limit_title

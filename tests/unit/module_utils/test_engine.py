@@ -121,6 +121,11 @@ def test_an_engine_without_root_is_recognised(serve: Serve, options: list[str] |
     assert _engine.is_rootless(_engine.properties(_engine.identify(serve(answer)))) is rootless
 
 
+def test_podman_without_root_is_recognised_by_its_own_word(serve: Serve) -> None:
+    answer = version("1.41", "1.24", Rootless=True, SecurityOptions=["name=seccomp,profile=default"])
+    assert _engine.is_rootless(_engine.properties(_engine.identify(serve(answer))))
+
+
 @pytest.mark.parametrize(("events", "taken"), [(b"", False), (b'{"Type":"daemon","Action":"reload"}\n', True)])
 def test_an_event_says_that_an_engine_took_its_configuration(serve: Serve, events: bytes, taken: bool) -> None:
     identity = _engine.EngineIdentity(serve(events), "1.41", "20.10", podman=False)
