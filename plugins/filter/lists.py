@@ -10,27 +10,23 @@ from ansible.errors import AnsibleFilterError
 
 def as_list(value: Any) -> list[str]:
     """Sorted, unique texts: of a list, of text separated by commas, or none for None and empty text."""
-    if value is None:
-        return []
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, list):
-        raise AnsibleFilterError(f"as_list takes a list or text, not {type(value).__name__}")
-    wrong = [item for item in items if not isinstance(item, str)]
-    if wrong:
-        raise AnsibleFilterError(f"as_list takes texts, not {wrong[0]!r}")
-    return sorted({item.strip() for item in items if item.strip()})
+    return sorted(set(_texts("as_list", value.split(",") if isinstance(value, str) else value)))
 
 
 def as_lines(value: Any) -> list[str]:
     """Texts in their order: of a list, the lines of a text, or none for None. Commas belong to what the lines hold."""
-    if value is None:
+    return _texts("as_lines", value.splitlines() if isinstance(value, str) else value)
+
+
+def _texts(name: str, items: Any) -> list[str]:
+    """The texts of a list without surrounding blanks, and without those that are nothing else."""
+    if items is None:
         return []
-    items = value.splitlines() if isinstance(value, str) else value
     if not isinstance(items, list):
-        raise AnsibleFilterError(f"as_lines takes a list or text, not {type(value).__name__}")
+        raise AnsibleFilterError(f"{name} takes a list or text, not {type(items).__name__}")
     wrong = [item for item in items if not isinstance(item, str)]
     if wrong:
-        raise AnsibleFilterError(f"as_lines takes texts, not {wrong[0]!r}")
+        raise AnsibleFilterError(f"{name} takes texts, not {wrong[0]!r}")
     return [item.strip() for item in items if item.strip()]
 
 
