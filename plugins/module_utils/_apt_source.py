@@ -23,7 +23,6 @@ MOST_KEY = 1 << 20  # bytes
 _ARMOUR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_/-]*")
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # dpkg's names for the machines of uname(2) that repositories have packages for.
 _ARCHITECTURES = {
     "aarch64": "arm64",
@@ -161,7 +160,7 @@ def _is_trustworthy(address: str) -> bool:
         parts = urlsplit(address)
     except ValueError:
         return False
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _proxy.LOOPBACK)
 
 
 def _file_text(path: str) -> str:

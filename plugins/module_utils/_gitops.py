@@ -170,7 +170,7 @@ def repository(value: str, *, verified: bool) -> str:
         raise DeclarationError("repository: not a valid address") from None
     if parts.scheme not in (*_AUTHENTICATED, *_OPEN):
         raise DeclarationError("repository: https://, ssh://, user@host:path, file://, http:// or git:// expected")
-    if parts.scheme != "file" and (user.startswith("-") or not (_HOST.fullmatch(host) or _is_ip(host))):
+    if parts.scheme != "file" and (user.startswith("-") or not (_HOST.fullmatch(host) or _ip(host))):
         raise DeclarationError("repository: not a valid address")
     if parts.password is not None or (parts.username and parts.scheme != "ssh"):
         raise DeclarationError(
@@ -192,19 +192,17 @@ def uses_ssh(address: str) -> bool:
     return address.startswith("ssh://") or ("://" not in address and not address.startswith("/"))
 
 
-def _is_ip(host: str) -> bool:
+def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that ``host`` spells; None for a name."""
     try:
-        ipaddress.ip_address(host)
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host in LOOPBACK_NAMES
+    address = _ip(host)
+    return address.is_loopback if address else host in LOOPBACK_NAMES
 
 
 def _matching(name: str, pattern: re.Pattern[str], value: str, problem: Callable[[str], str] | None = None) -> str:

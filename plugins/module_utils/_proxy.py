@@ -10,7 +10,7 @@ from ._errors import DeclarationError
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 # Up to the last @ before the path: what people write as a password may hold one.
 _LOGIN = re.compile(r"://([^/\s]*)@")
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def environment(proxy: Mapping[str, object]) -> dict[str, str]:
@@ -29,7 +29,7 @@ def environment(proxy: Mapping[str, object]) -> dict[str, str]:
     if not given:
         return {}
     exempt = [item.strip() for item in given.get("no_proxy", "").split(",") if item.strip()]
-    given["no_proxy"] = ",".join([*exempt, *(host for host in _LOOPBACK if host not in exempt)])
+    given["no_proxy"] = ",".join([*exempt, *(host for host in LOOPBACK if host not in exempt)])
     return {name: given[key] for key in sorted(given) for name in (key.upper(), key)}
 
 
