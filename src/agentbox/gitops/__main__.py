@@ -14,6 +14,7 @@ from agentbox._shared import _report
 from agentbox._shared._errors import AgentboxError
 from agentbox._shared._gitops import Places
 
+from .playbook import write_report
 from .run import run
 
 
@@ -47,17 +48,8 @@ def collections(_arguments: argparse.Namespace) -> int:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    return write_report(arguments.activity, arguments.json, arguments.table)
-
-
-def write_report(activity: Path, as_json: Path | None, table: Path | None) -> int:
     """Write the report where it is wanted, its sum to the output; 1 when the run that it tells of failed."""
-    with activity.open(encoding="utf-8", errors="replace") as lines:
-        found = _report.report(_report.parse(lines))
-    if as_json:
-        as_json.write_text(_report.as_json(found), encoding="utf-8")
-    if table:
-        table.write_text(_report.table(found), encoding="utf-8")
+    found = write_report(arguments.activity, arguments.json, arguments.table)
     print(f"{found['outcome']}: {_report.summary(found)}")  # noqa: T201
     return 1 if found["outcome"] == "failed" else 0
 

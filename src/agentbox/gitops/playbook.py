@@ -37,10 +37,7 @@ class Playbook:
         """
         activity, log = self._file(purpose, "jsonl"), self._file(purpose, "log")
         code = self._pull(activity, log, check=check)
-        with activity.open(encoding="utf-8", errors="replace") as lines:
-            found = _report.report(_report.parse(lines))
-        self._file(purpose, "json").write_text(_report.as_json(found), encoding="utf-8")
-        self._file(purpose, "md").write_text(_report.table(found), encoding="utf-8")
+        found = write_report(activity, self._file(purpose, "json"), self._file(purpose, "md"))
         if code != 0:
             why = _report.first_failure(found) or said(log) or f"ansible-pull ended with {code}"
             raise RunError(f"{purpose}: {why}")
@@ -97,6 +94,17 @@ class Playbook:
             "ANSIBLE_NO_TARGET_SYSLOG": "1",
             "AGENTBOX_ACTIVITY": str(activity),
         }
+
+
+def write_report(activity: Path, as_json: Path | None, table: Path | None) -> dict[str, Any]:
+    """The report of what the callback recorded in ``activity``, written where it is wanted."""
+    with activity.open(encoding="utf-8", errors="replace") as lines:
+        found = _report.report(_report.parse(lines))
+    if as_json:
+        as_json.write_text(_report.as_json(found), encoding="utf-8")
+    if table:
+        table.write_text(_report.table(found), encoding="utf-8")
+    return found
 
 
 def said(log: Path) -> str:
