@@ -19,6 +19,7 @@ description:
   - The host's settings of pip and npm, its certificates and its proxy apply. A setting that has npm skip scripts or
     optional packages does not, because agents need both.
 extends_documentation_fragment:
+  - agentbox.fleet.common.progress
   - agentbox.fleet.attributes
 attributes:
   check_mode:
@@ -73,9 +74,6 @@ options:
     description: Seconds to wait for another run on the same host.
     type: int
     default: 600
-  progress:
-    description: File that gets one line per step, C(<unix time> <text>).
-    type: path
 author:
   - The Agentbox developers
 """

@@ -26,13 +26,6 @@ options:
     type: str
     choices: [fail, predict]
     default: fail
-attributes:
-  action_group:
-    description: Is a member of the action group, so that C(module_defaults) can set the options of the engine once for
-      all modules.
-    support: full
-    membership:
-      - agentbox.fleet.agentbox
 author:
   - The Agentbox developers
 """

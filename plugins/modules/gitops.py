@@ -15,6 +15,7 @@ description:
   - What is in use is never changed in place, so a run that is going on keeps its own.
   - Role P(agentbox.fleet.gitops#role) calls it with everything it needs.
 extends_documentation_fragment:
+  - agentbox.fleet.common.progress
   - agentbox.fleet.attributes
 attributes:
   check_mode:
@@ -105,9 +106,6 @@ options:
     description: With O(state=absent) seconds to wait for a run that is going on.
     type: int
     default: 300
-  progress:
-    description: File that gets one line per step, C(<unix time> <text>).
-    type: path
 author:
   - The Agentbox developers
 """

@@ -14,6 +14,7 @@ description:
   - The package lists are read anew only when something has to be installed.
   - It never prompts; changed configuration files of packages are kept.
 extends_documentation_fragment:
+  - agentbox.fleet.common.progress
   - agentbox.fleet.attributes
 attributes:
   check_mode:
@@ -47,9 +48,6 @@ options:
       - Empty for the proxy variables of the host's environment. What APT's own configuration says counts more.
     type: dict
     default: {}
-  progress:
-    description: File that gets one line per step, C(<unix time> <text>).
-    type: path
 author:
   - The Agentbox developers
 """
