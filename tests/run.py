@@ -1,7 +1,7 @@
 """Run the tests in stages: ``python -m tests.run [--full] [AREA]``.
 
-AREA is a stage (setup, lint, unit, integration, molecule, e2e) or a role (docker, tmux, image, box). Every stage
-prints its minutes. The first stage that fails ends the run.
+AREA is a stage (setup, lint, unit, integration, molecule, e2e) or a role. Every stage prints its minutes.
+The first stage that fails ends the run.
 """
 
 from __future__ import annotations
