@@ -15,7 +15,7 @@ from typing import Any
 import ansible.plugins
 import yaml
 
-from agentbox._shared._options import OPTIONS
+from agentbox._shared._options import OPTIONS, SIZES
 from agentbox.cli import exits
 from agentbox.cli.arguments import COMMANDS
 from agentbox.cli.options import TABLE
@@ -52,9 +52,16 @@ def pages() -> dict[Path, str]:
 
 def boxes() -> str:
     rows = [
-        (f"`{option.name}`", kind(option.kind, option.choices), default(option.default), plain(option.description))
+        (
+            f"`{option.name}`",
+            kind(option.kind, option.choices),
+            default(option.default),
+            plain(option.description).replace("boxes[].", ""),
+        )
         for option in OPTIONS
     ]
+    keys = list(SIZES["gpu"])
+    sizes = [(f"`{name}`", *(f"`{size[key]}`" if key in size else "" for key in keys)) for name, size in SIZES.items()]
     return "\n".join(
         [
             GENERATED,
@@ -65,6 +72,12 @@ def boxes() -> str:
             "vault); the values are split off before anything is logged.",
             "",
             *table(("key", "type", "default", "meaning"), rows),
+            "",
+            "## Sizes",
+            "",
+            "A key that is declared beside `size` counts more. Memory and processors are capped at what the host has.",
+            "",
+            *table(("`size`", *(f"`{key}`" for key in keys)), sizes),
             "",
         ]
     )

@@ -93,8 +93,22 @@ class Applier:
         if unprepared:
             self._prepare_volumes(box, payload, unprepared)
         with self._engine.doing(f"create container {box.container}"):
-            created = self._engine.client.create_container_from_config(dict(payload), box.container)
+            created = self._engine.client.create_container_from_config(_in_one_network(payload), box.container)
+        self._join_networks(str(created["Id"]), payload)
         return str(created["Id"])
+
+    def _join_networks(self, container: str, payload: Mapping[str, Any]) -> None:
+        """Put a container that does not run yet into its further networks; one that can't be is removed again."""
+        client, first = self._engine.client, payload["HostConfig"]["NetworkMode"]
+        for network in payload["NetworkingConfig"]["EndpointsConfig"]:
+            if network != first:
+                try:
+                    with self._engine.doing(f"join network {network}"):
+                        client.connect_container_to_network(container, network)
+                except EngineError:
+                    with self._engine.doing(f"remove container {container}"):
+                        client.remove_container(container, force=True)
+                    raise
 
     def _prepare_volumes(self, box: Box, payload: Mapping[str, Any], names: tuple[str, ...]) -> None:
         """Give the roots of new volumes to the box uid, by a container that is never started."""
@@ -169,6 +183,13 @@ class Applier:
         with self._engine.doing(f"remove volume {action.detail}"):
             self._engine.client.remove_volume(action.detail)
         forget(self._state_dir, action.detail)
+
+
+def _in_one_network(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A payload as engines take it: before API 1.44 they join one network at creation."""
+    first = payload["HostConfig"]["NetworkMode"]
+    endpoints = {name: end for name, end in payload["NetworkingConfig"]["EndpointsConfig"].items() if name == first}
+    return {**payload, "NetworkingConfig": {"EndpointsConfig": endpoints}}
 
 
 def _with_content(mount: Mapping[str, Any]) -> dict[str, Any]:

@@ -92,6 +92,20 @@ class Box:
         return _naming.network_name(self.setting.instance) if name == "bridge" else name
 
     @property
+    def networks(self) -> tuple[str, ...]:
+        """Names of all networks of the engine that it joins, the one that rules its routes first."""
+        return () if self.network == "none" else (self.network, *self.spec.networks)
+
+    @property
+    def identity(self) -> Identity:
+        return Identity() if self.spec.sealed else self.setting.identity
+
+    @property
+    def proxy(self) -> Mapping[str, str]:
+        """Environment variables; a proxy's address may hold a login."""
+        return {} if self.spec.sealed else self.setting.proxy
+
+    @property
     def timezone(self) -> str:
         declared = self.spec.timezone
         return self.setting.timezone if declared == HOST_TIMEZONE else declared

@@ -16,6 +16,7 @@ from ._values import human_size
 
 _NANO = 1_000_000_000
 _SHOWN = 12  # characters of a digest
+_PAGE = f"{_naming.PAGE_PORT}/tcp"
 # Engine defaults that inspect spells out in place of an absent value.
 _PRIVATE_IPC = ("private", "", None)
 _NAMESPACES = ("PidMode", "UTSMode", "UsernsMode", "CgroupnsMode")
@@ -131,10 +132,19 @@ def _tmpfs(container: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
+def _page(container: Mapping[str, Any]) -> list[str]:
+    return [text for port, text in _bindings(container) if port == _PAGE]
+
+
 def _ports(container: Mapping[str, Any]) -> list[str]:
+    return [text for port, text in _bindings(container) if port != _PAGE]
+
+
+def _bindings(container: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Published ports of a container, each with where it is published."""
     bindings = container["HostConfig"].get("PortBindings") or {}
     return sorted(
-        f"{binding.get('HostIp', '')}:{binding.get('HostPort', '')}->{port}"
+        (port, f"{binding.get('HostIp', '')}:{binding.get('HostPort', '')}->{port}")
         for port, group in bindings.items()
         for binding in group or []
     )
@@ -196,7 +206,8 @@ _FIELDS = (
     _Field("pids", _pids),
     _Field("shm_size", _number("ShmSize"), _size),
     _Field("tmp_size", _tmpfs),
-    _Field("publish", _ports),
+    _Field("publish", _page),
+    _Field("ports", _ports),
     _Field("hardening.publish_all", _flag("PublishAllPorts")),
     _Field("network", _host("NetworkMode")),
     _Field("mounts", mounts),
@@ -218,7 +229,7 @@ _FIELDS = (
     _Field("hardening.log", _log),
     _Field("hardening.command", _config("Cmd")),
     _Field("hardening.entrypoint", _config("Entrypoint")),
-    _Field("hardening.healthcheck", _healthcheck),
+    _Field("healthcheck", _healthcheck),
 )
 
 
@@ -244,10 +255,15 @@ def _variables(items: Iterable[str] | None) -> dict[str, str]:
 
 def _networks(payload: Mapping[str, Any], live: Mapping[str, Any]) -> list[Drift]:
     """Networks joined or left behind the declaration's back."""
-    wanted = sorted(payload["NetworkingConfig"]["EndpointsConfig"]) or ["none"]
-    joined = sorted((live.get("NetworkSettings") or {}).get("Networks") or {})
-    same_mode = live["HostConfig"].get("NetworkMode") == payload["HostConfig"]["NetworkMode"]
-    return [Drift("network", wanted, joined)] if same_mode and joined != wanted else []
+    main = payload["HostConfig"]["NetworkMode"]
+    if live["HostConfig"].get("NetworkMode") != main:
+        return []  # told as another field
+    wanted = {*payload["NetworkingConfig"]["EndpointsConfig"], main}
+    joined = set((live.get("NetworkSettings") or {}).get("Networks") or {})
+    if main not in joined:
+        return [Drift("network", sorted(wanted), sorted(joined))]
+    further = [sorted(networks - {main}) for networks in (wanted, joined)]
+    return [] if wanted == joined else [Drift("networks", *further)]
 
 
 def schema(labels: Mapping[str, str] | None) -> int:

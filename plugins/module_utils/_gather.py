@@ -19,6 +19,7 @@ from ._image_plan import parse_agents
 from ._naming import BoxPaths
 from ._payload import create_payload, volumes
 from ._plan import Situation
+from ._ports import publisher
 from ._spec import BoxSpec
 from ._state import Digester, Directory, File
 from ._swap import ASIDE, Swap
@@ -223,11 +224,13 @@ class Gatherer:
         ]
 
     def _check_network(self, box: Box) -> None:
+        for name in box.spec.networks:
+            self._check_present(f"{box.spec.path}.networks", name)
         network = self._networks.get(box.network)
         key = f"{box.spec.path}.network"
         if box.spec.network != "bridge":
-            if network is None and box.network not in _BUILT_IN_NETWORKS and self._engine:
-                raise DeclarationError(f"{key}: the engine has no network {box.network}", "Create it first")
+            if box.network not in _BUILT_IN_NETWORKS:
+                self._check_present(key, box.network)
             return
         if network is None:
             return
@@ -240,6 +243,10 @@ class Gatherer:
                 f"{key}: network {box.network} was changed and lets boxes reach each other",
                 "Remove its boxes and the network, then run again",
             )
+
+    def _check_present(self, key: str, network: str) -> None:
+        if self._engine and not self.has_network(network):
+            raise DeclarationError(f"{key}: the engine has no network {network}", "Create it first")
 
     def situation(self, box: Box, *, recreate_busy: bool, upgrade: bool) -> Situation:
         """Everything that exists for ``box``."""
@@ -304,14 +311,14 @@ class Gatherer:
         return tuple((image or {}).get("Config", {}).get("Env") or ())
 
     def _port_problem(self, box: Box, live: Mapping[str, Any] | None) -> str | None:
-        publish = box.spec.publish
-        if not publish or box.spec.state != "started" or (live and publish.port in _published(live)):
-            return None
-        problem = _host.port_problem(publish)
-        for name, item in self._containers.items() if problem else ():
-            if any(port.get("PublicPort") == publish.port for port in item.get("Ports") or []):
-                return f"{publish} is taken by container {name}"
-        return problem
+        """Why the box can't listen on a port of its host, after the key that declares it."""
+        held = _published(live) if live else set()
+        for key, wanted in box.spec.host_ports() if box.spec.state == "started" else ():
+            problem = None if (wanted.port, wanted.protocol) in held else _host.port_problem(wanted)
+            if problem:
+                holder = publisher(wanted, self._containers.values())
+                return f"{key}: {wanted} is taken by container {holder}" if holder else f"{key}: {problem}"
+        return None
 
     def _with_viewers(self, box: Box, situation: Situation) -> Situation:
         """Ask tmux for attached clients, only where the answer decides whether a differing box is made anew."""
@@ -338,12 +345,17 @@ def _check_source(key: str, source: str, writable: Iterable[str]) -> None:
         raise DeclarationError(f"{key}: {problem}", "Choose a directory outside of it")
 
 
-def _published(live: Mapping[str, Any]) -> set[int]:
-    """Ports of the host that a running container holds."""
+def _published(live: Mapping[str, Any]) -> set[tuple[int, str]]:
+    """Ports of the host that a running container holds, with their protocols."""
     if not live["State"].get("Running"):
         return set()
     bindings = live["HostConfig"].get("PortBindings") or {}
-    return {int(item["HostPort"]) for group in bindings.values() for item in group or [] if item.get("HostPort")}
+    return {
+        (int(item["HostPort"]), port.partition("/")[2])
+        for port, group in bindings.items()
+        for item in group or []
+        if item.get("HostPort")
+    }
 
 
 def _record(box: Box, swap: Swap | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from ._health import plain
 from ._health_facts import PageFacts
 from ._host import port_problem
-from ._values import Publish
+from ._ports import HostPort, publisher
 
 _TIMEOUT = 3.0  # seconds for the whole answer
 _MOST_BYTES = 64 * 1024
@@ -22,27 +22,16 @@ _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - a key, noth
 def page_facts(publish: tuple[str, int], containers: Iterable[Mapping[str, Any]]) -> PageFacts:
     """Facts of the address ``publish``; ``containers`` is the engine's list of running containers."""
     address, port = publish
-    taken = port_problem(Publish(address, port))
+    wanted = HostPort(address, port)
+    taken = port_problem(wanted)
     if taken is None:
         return PageFacts(taken=None)
-    container = publisher(publish, containers)
+    container = publisher(wanted, containers)
     try:
         status, body = _get(_ANY_ADDRESS.get(address, address), port, "/healthz")
     except (OSError, ValueError) as error:
         return PageFacts(taken, container, reason=plain(str(error) or type(error).__name__))
     return parse_health(taken, container, status, body)
-
-
-def publisher(publish: tuple[str, int], containers: Iterable[Mapping[str, Any]]) -> str | None:
-    """The container that publishes something on this address and port."""
-    address, port = publish
-    everywhere = (*_ANY_ADDRESS, "", None)
-    for container in containers:
-        for binding in container.get("Ports") or []:
-            overlap = binding.get("IP") == address or binding.get("IP") in everywhere or address in _ANY_ADDRESS
-            if binding.get("PublicPort") == port and overlap:
-                return str((container.get("Names") or [""])[0]).lstrip("/")
-    return None
 
 
 def parse_health(taken: str, container: str | None, status: int, body: bytes) -> PageFacts:

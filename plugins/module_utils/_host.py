@@ -18,7 +18,7 @@ from pathlib import Path
 from . import _acl
 from ._acl import AclFacts
 from ._errors import DeclarationError
-from ._values import Publish
+from ._ports import HostPort
 
 DEFAULT_WORKSPACE = "agentbox-workspace"  # below the home
 FALLBACK_UID = 1000
@@ -28,6 +28,8 @@ _SYSTEM_TREES = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/r
 _UNMOUNTABLE = ("/dev", "/proc", "/run", "/sys", "/var/run")
 # Never a workspace themselves; directories below them may be.
 _SYSTEM_DIRECTORIES = ("/", "/home", "/media", "/mnt", "/opt", "/root", "/srv", "/tmp", "/var", "/var/lib", "/var/tmp")  # noqa: S108
+# Of a socket that waits for others, as the kernel's tables name it: TCP_LISTEN, and TCP_CLOSE for one not connected.
+_LISTENING = {"tcp": "0A", "udp": "07"}
 
 
 @dataclass(frozen=True)
@@ -181,26 +183,29 @@ def _owned(path: str, owner: int, is_kind: object) -> str | None:
     return real if callable(is_kind) and is_kind(found.st_mode) and found.st_uid == owner else None
 
 
-def port_problem(publish: Publish) -> str | None:
+def port_problem(wanted: HostPort) -> str | None:
     """Why nothing can listen on an address and port now, naming the program that does; None when it is free."""
-    family = socket.AF_INET6 if ":" in publish.address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    family = socket.AF_INET6 if ":" in wanted.address else socket.AF_INET
+    stream = wanted.protocol == "tcp"
+    with socket.socket(family, socket.SOCK_STREAM if stream else socket.SOCK_DGRAM) as probe:
         try:
-            probe.bind((publish.address, publish.port))
-            probe.listen(1)
+            if stream:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((wanted.address, wanted.port))
+            if stream:
+                probe.listen(1)
         except OSError as error:
-            if error.errno == errno.EACCES and not _inodes(publish.port):
+            if error.errno == errno.EACCES and not _inodes(wanted):
                 return None  # a low port, which the engine may use and this user may not
             if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                return f"{publish} is taken by {_listener(publish.port) or 'another program'}"
-            return f"nothing can listen on {publish}: {error.strerror}"
+                return f"{wanted} is taken by {_listener(wanted) or 'another program'}"
+            return f"nothing can listen on {wanted}: {error.strerror}"
     return None
 
 
-def _listener(port: int) -> str | None:
-    """Name and pid of the process that listens on ``port``; None where /proc does not show it to this user."""
-    inodes = {f"socket:[{inode}]" for inode in _inodes(port)}
+def _listener(wanted: HostPort) -> str | None:
+    """Name and pid of the process that listens on a port; None where /proc does not show it to this user."""
+    inodes = {f"socket:[{inode}]" for inode in _inodes(wanted)}
     for process in Path("/proc").glob("[0-9]*"):
         if inodes & set(_open_files(process)):
             with suppress(OSError):
@@ -216,13 +221,14 @@ def _open_files(process: Path) -> Iterator[str]:
                 yield str(descriptor.readlink())
 
 
-def _inodes(port: int) -> list[str]:
-    """Inodes of the sockets that listen on ``port``, on whatever address."""
-    return [inode for table in ("tcp", "tcp6") for inode in _listening_inodes(table, port)]
+def _inodes(wanted: HostPort) -> list[str]:
+    """Inodes of the sockets that listen on a port, on whatever address."""
+    tables = (wanted.protocol, f"{wanted.protocol}6")
+    return [inode for table in tables for inode in _listening_inodes(table, wanted.port, _LISTENING[wanted.protocol])]
 
 
-def _listening_inodes(table: str, port: int) -> list[str]:
-    listening, local_address, state, inode = "0A", 1, 3, 9  # columns of /proc/net/tcp
+def _listening_inodes(table: str, port: int, listening: str) -> list[str]:
+    local_address, state, inode = 1, 3, 9  # columns of /proc/net/tcp and /proc/net/udp
     try:
         rows = [line.split() for line in Path("/proc/net", table).read_text().splitlines()[1:]]
     except OSError:

@@ -12,9 +12,9 @@ from typing import Any
 from . import _naming
 from ._engine import Engine
 from ._errors import StateError
+from ._ports import Publish
 from ._state import read_json
 from ._swap import ASIDE, explain_exit
-from ._values import Publish
 
 
 def boxes(engine: Engine | None, instance: str = "", names: list[str] | None = None) -> list[dict[str, Any]]:

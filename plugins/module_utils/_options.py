@@ -9,9 +9,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _values as values
+from ._healthcheck import healthcheck
+from ._ports import ports, publish
 from ._values import Parser
 
 MINIMUM_MEMORY = 512 << 20
+# What a size stands for; a key that is declared beside it counts more. ``medium`` is what a box gets without any.
+SIZES: dict[str, dict[str, Any]] = {
+    "small": {"memory": "2g", "cpus": 2, "pids": 256, "shm_size": "128m"},
+    "medium": {"memory": "4g", "cpus": 4, "pids": 512, "shm_size": "256m"},
+    "large": {"memory": "16g", "cpus": 8, "pids": 2048, "shm_size": "1g"},
+    "gpu": {"memory": "32g", "cpus": 8, "pids": 2048, "shm_size": "8g", "gpus": "all"},
+}
+# What a sealed box is, and no declaration may say otherwise.
+SEALED: dict[str, Any] = {"network": "none", "publish": "none", "credentials": "none"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +52,7 @@ OPTIONS: tuple[Option, ...] = (
         "workspace",
         "path",
         None,
-        values.optional_path,
+        values.optional(values.absolute_path),
         "Directory of the host that the agent works in; must exist. By default C(agentbox-workspace) in the home of "
         "O(identity_home), made for the purpose.",
     ),
@@ -75,6 +86,15 @@ OPTIONS: tuple[Option, ...] = (
         "With V(auto) a box uid that is not the workspace's owner gets an ACL on the workspace.",
     ),
     Option(
+        "size",
+        "str",
+        None,
+        values.optional(values.choice(*SIZES)),
+        "Template that gives O(boxes[].memory), O(boxes[].cpus), O(boxes[].pids) and O(boxes[].shm_size), and with "
+        "V(gpu) O(boxes[].gpus), unless they are declared too. Without it a box gets what V(medium) stands for.",
+        tuple(SIZES),
+    ),
+    Option(
         "memory",
         "str",
         "4g",
@@ -90,7 +110,7 @@ OPTIONS: tuple[Option, ...] = (
         "publish",
         "raw",
         None,
-        values.optional_publish,
+        publish,
         "Address and port of the host for the page of the box, or V(none). By default C(127.0.0.1:4317) for the box "
         "named C(default) and V(none) for the others.",
     ),
@@ -101,6 +121,31 @@ OPTIONS: tuple[Option, ...] = (
         values.network,
         "V(bridge) is the instance's own network, in which boxes can't reach each other; V(none); or the name of an "
         "existing network.",
+    ),
+    Option(
+        "networks",
+        "list",
+        [],
+        values.networks,
+        "Names of existing networks that the box joins besides O(boxes[].network), before it starts. Whatever else is "
+        "in them can reach the box.",
+    ),
+    Option(
+        "ports",
+        "list",
+        [],
+        ports,
+        "More ports of the box that its host publishes, each C([address:]host:box[/tcp|udp]). Without an address only "
+        "the host itself can call them; the page has O(boxes[].publish).",
+    ),
+    Option(
+        "healthcheck",
+        "raw",
+        None,
+        healthcheck,
+        "What the engine calls the box healthy by: V(none), or a mapping of C(command) (text for a shell, or a list of "
+        "arguments), C(interval), C(timeout), C(start_period) (seconds, or C(90s), C(2m)) and C(retries). What it does "
+        "not hold is as by default, where the page of the box is asked every 30 s.",
     ),
     Option("env", "dict", {}, values.environment, "Environment of the box; values are strings and not secret."),
     Option(
@@ -141,6 +186,15 @@ OPTIONS: tuple[Option, ...] = (
         "auto",
         ("auto", "seed", "mount", "none"),
         "Where the agents' logins come from. V(auto) takes a declared secret, else a login made in the box.",
+    ),
+    Option(
+        "sealed",
+        "bool",
+        False,
+        values.boolean,
+        "No network and nothing of its host but the workspace: V(none) for O(boxes[].network), O(boxes[].publish) and "
+        "O(boxes[].credentials), no proxy, no git identity and gh login, and neither O(boxes[].networks), "
+        "O(boxes[].ports) nor O(boxes[].mounts).",
     ),
     _choices(
         "recreate",

@@ -11,7 +11,8 @@ from typing import Any
 
 from . import _naming
 from ._box import STRICT_PROFILE, Box
-from ._spec import SCHEMA, digest
+from ._ports import Port
+from ._spec import SCHEMA, BoxSpec, digest
 
 STOP_SECONDS = 20
 _NANO = 1_000_000_000
@@ -21,7 +22,7 @@ _VAR_TMP_SIZE = 64 << 20  # only with a read-only root
 def create_payload(box: Box, image_context: str) -> dict[str, Any]:
     """Body of the request that creates the container of ``box`` from an image with this context digest."""
     spec = box.spec
-    published: dict[str, Any] = {f"{_naming.PAGE_PORT}/tcp": {}} if spec.publish else {}
+    bindings = _port_bindings(spec)
     return {
         "Image": spec.image,
         "Hostname": spec.name,
@@ -31,12 +32,12 @@ def create_payload(box: Box, image_context: str) -> dict[str, Any]:
         "Cmd": ["bash", f"{_naming.BOX_MOUNT}/entry.sh"],
         "Env": [f"{name}={value}" for name, value in sorted(environment(box).items())],
         "Labels": labels(box, image_context),
-        "ExposedPorts": published,
-        "Healthcheck": _healthcheck(),
+        "ExposedPorts": {port: {} for port in bindings},
+        "Healthcheck": spec.healthcheck.payload(),
         "StopSignal": "SIGTERM",
         "StopTimeout": STOP_SECONDS,
-        "HostConfig": _host_config(box),
-        "NetworkingConfig": {"EndpointsConfig": {} if box.network == "none" else {box.network: {}}},
+        "HostConfig": {**_host_config(box), "PortBindings": bindings},
+        "NetworkingConfig": {"EndpointsConfig": {network: {} for network in box.networks}},
     }
 
 
@@ -50,9 +51,9 @@ def environment(box: Box) -> dict[str, str]:
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "safe.directory",
         "GIT_CONFIG_VALUE_0": box.target,
-        **box.setting.proxy,
+        **box.proxy,
     }
-    if box.setting.proxy:
+    if box.proxy:
         result["NODE_USE_ENV_PROXY"] = "1"  # Node alone ignores the proxy variables until it is asked
     for manifest in box.agents.values():
         result.update(manifest.get("environment") or {})
@@ -77,16 +78,6 @@ def labels(box: Box, image_context: str) -> dict[str, str]:
     }
 
 
-def _healthcheck() -> dict[str, Any]:
-    return {
-        "Test": ["CMD", "curl", "-fsS", "-m", "3", f"http://127.0.0.1:{_naming.PAGE_PORT}/healthz"],
-        "Interval": 30 * _NANO,
-        "Timeout": 5 * _NANO,
-        "StartPeriod": 60 * _NANO,
-        "Retries": 3,
-    }
-
-
 def _host_config(box: Box) -> dict[str, Any]:
     spec = box.spec
     config: dict[str, Any] = {
@@ -104,7 +95,6 @@ def _host_config(box: Box) -> dict[str, Any]:
         "CgroupnsMode": "private",
         "RestartPolicy": {"Name": "unless-stopped"},
         "NetworkMode": box.network,
-        "PortBindings": _port_bindings(box),
         "ReadonlyRootfs": spec.read_only,
         "ShmSize": spec.shm_size,
         "Tmpfs": _tmpfs(box),
@@ -124,11 +114,14 @@ def security_options(box: Box) -> list[str]:
     return options
 
 
-def _port_bindings(box: Box) -> dict[str, Any]:
-    publish = box.spec.publish
-    if not publish:
-        return {}
-    return {f"{_naming.PAGE_PORT}/tcp": [{"HostIp": publish.address, "HostPort": str(publish.port)}]}
+def _port_bindings(spec: BoxSpec) -> dict[str, list[dict[str, str]]]:
+    """Ports of the host by those of the box."""
+    page = [Port(spec.publish.address, spec.publish.port, _naming.PAGE_PORT, "tcp")] if spec.publish else []
+    result: dict[str, list[dict[str, str]]] = {}
+    for port in (*page, *spec.ports):
+        binding = {"HostIp": port.address, "HostPort": str(port.host)}
+        result.setdefault(f"{port.box}/{port.protocol}", []).append(binding)
+    return result
 
 
 def _tmpfs(box: Box) -> dict[str, str]:
@@ -156,10 +149,10 @@ def mounts(box: Box) -> Iterator[dict[str, Any]]:
             yield _bind(paths.agent_settings(agent), manifest["hooks"]["mount"], read_only=True)
     for name, target in volumes(box).items():
         yield _volume(box, name, target, read_only=False)
-    if box.setting.identity.gitconfig:
-        yield _bind(box.setting.identity.gitconfig, "/etc/gitconfig", read_only=True)
-    if box.setting.identity.gh:
-        yield _bind(box.setting.identity.gh, f"{_naming.BOX_HOME}/.config/gh", read_only=True)
+    if box.identity.gitconfig:
+        yield _bind(box.identity.gitconfig, "/etc/gitconfig", read_only=True)
+    if box.identity.gh:
+        yield _bind(box.identity.gh, f"{_naming.BOX_HOME}/.config/gh", read_only=True)
     yield _bind(box.workspace, box.target, read_only=False)
     for mount in box.spec.mounts:
         yield _bind(mount.source, mount.target, read_only=mount.read_only)

@@ -85,7 +85,7 @@ class Situation:
     leftovers: tuple[str, ...] = ()  # paths that nothing declares any more
     volumes: Mapping[str, Volume] = field(default_factory=dict)  # that exist, by name
     unprepared: tuple[str, ...] = ()  # volumes whose root has to be given to the box uid
-    port_problem: str | None = None
+    port_problem: str | None = None  # after the key that declares the port
     upgrade: bool = False  # an upgrade was asked for, see may_recreate()
     attached: bool = False  # somebody looks at its terminal
     predict: bool = False  # check mode: an image may yet come
@@ -189,9 +189,7 @@ def plan_box(box: Box, situation: Situation) -> BoxPlan:
         _check_creatable(box, situation)
     wants_port = made_anew or status(live) not in RUNNING_STATES
     if box.spec.state == "started" and wants_port and situation.port_problem:
-        raise DeclarationError(
-            f"{box.spec.path}.publish: {situation.port_problem}", "Free the port or set publish: to another"
-        )
+        raise DeclarationError(f"{box.spec.path}.{situation.port_problem}", "Free the port or declare another")
     actions = [
         *_recovery(situation),
         *_preparation(box, _files_now(situation, drift, recreate=recreate)),

@@ -15,6 +15,7 @@ from typing import Any
 
 from . import _values as values
 from ._errors import DeclarationError
+from ._healthcheck import Healthcheck
 from ._naming import (
     BOX_HOME,
     BOX_MOUNT,
@@ -26,9 +27,11 @@ from ._naming import (
     home_volume,
     image_tag,
     is_own_volume,
+    network_name,
 )
-from ._options import OPTIONS
-from ._values import InvalidValueError, Mount, Publish
+from ._options import OPTIONS, SEALED, SIZES
+from ._ports import LOOPBACK, HostPort, Port, Publish
+from ._values import InvalidValueError, Mount
 
 SCHEMA = 1
 
@@ -59,8 +62,8 @@ _RESERVED_TREES = (BOX_MOUNT, BOX_RELAY, "/opt/agentbox", "/dev", "/proc", "/sys
 _RESERVED_VARIABLES = ("HOME",)
 # What a host keeps of its memory for itself: without it, a box at its limit takes its host along.
 _HOST_RESERVE = 512 << 20
-# Options that rule what a run does and not what the box is; they are no part of the digest.
-_NOT_HASHED = ("state", "recreate", "workspace_access", "name")
+# Options that rule what a run does and not what the box is, and a template, whose values count; no part of the digest.
+_NOT_HASHED = ("state", "recreate", "workspace_access", "name", "size")
 _BY_NAME = {option.name: option for option in OPTIONS}
 
 
@@ -79,6 +82,7 @@ class BoxSpec:
     yolo: bool
     uid: int | None
     workspace_access: str
+    size: str | None
     memory: int
     cpus: float
     pids: int
@@ -86,6 +90,9 @@ class BoxSpec:
     tmp_size: int
     publish: Publish | None
     network: str
+    networks: tuple[str, ...]
+    ports: tuple[Port, ...]
+    healthcheck: Healthcheck
     env: Mapping[str, str]
     timezone: str  # a name of the time zone database, or HOST_TIMEZONE
     locale: str
@@ -97,8 +104,14 @@ class BoxSpec:
     read_only: bool
     seccomp: str
     credentials: str
+    sealed: bool
     recreate: str
     image: str
+
+    def host_ports(self) -> list[tuple[str, HostPort]]:
+        """What its host listens on for it, each with the key that declares it."""
+        page = [("publish", self.publish.at)] if self.publish else []
+        return [*page, *(("ports", port.at) for port in self.ports)]
 
     def canonical(self) -> dict[str, Any]:
         """What the digest is made of: plain JSON values, the same for every spelling of one declaration."""
@@ -175,21 +188,32 @@ def _parse_box(
         for mount in spec.volumes
         if is_own_volume(instance, mount.source)
     ]
+    if network_name(instance) in spec.networks:
+        problems.append(f"{path}.networks: {network_name(instance)} is the instance's own, which network bridge joins")
     return problems + _contradictions(spec, item, manifests) or spec
 
 
 def _parse_options(path: str, item: Mapping[Any, Any]) -> tuple[dict[str, Any], list[str]]:
     parsed: dict[str, Any] = {}
+    templates = _templates(item)
     problems = [_unknown(path, str(key)) for key in item if key not in _BY_NAME]
     for option in OPTIONS:
         if option.required and option.name not in item:
             problems.append(f"{path}.{option.name}: is missing")
             continue
         try:
-            parsed[option.name] = option.parse(item.get(option.name, option.default))
+            default = templates.get(option.name, option.default)
+            parsed[option.name] = option.parse(item.get(option.name, default))
         except InvalidValueError as error:
             problems.append(f"{path}.{option.name}{error.key}: {error.message}")
     return parsed, problems
+
+
+def _templates(item: Mapping[Any, Any]) -> dict[str, Any]:
+    """Defaults that other keys of the declaration set."""
+    size = item.get("size")
+    template = SIZES.get(size, {}) if isinstance(size, str) else {}
+    return {**template, **(SEALED if item.get("sealed") is True else {})}
 
 
 def _unknown(path: str, key: str) -> str:
@@ -200,7 +224,7 @@ def _unknown(path: str, key: str) -> str:
 def _with_derived_defaults(parsed: Mapping[str, Any], instance: str) -> dict[str, Any]:
     publish = parsed["publish"]
     if publish is None and parsed["name"] == DEFAULT_BOX and parsed["network"] != "none":
-        publish = Publish("127.0.0.1", PAGE_PORT)
+        publish = Publish(LOOPBACK, PAGE_PORT)
     return {
         **parsed,
         "lead": None if parsed["lead"] == "none" else parsed["lead"],
@@ -214,13 +238,32 @@ def _contradictions(spec: BoxSpec, item: Mapping[str, Any], manifests: Mapping[s
     if spec.state == "absent":
         return []
     problems = _agent_problems(spec, item, manifests)
-    if spec.publish and spec.network == "none":
-        problems.append("publish: nothing can be published with network none")
+    problems += _sealed_problems(spec, item) if spec.sealed else _network_problems(spec)
     problems += [f"env.{name}: is set by Agentbox" for name in spec.env if name in _RESERVED_VARIABLES]
     problems += [f"secrets.{name}: stands in env too" for name in spec.secrets if name in spec.env]
     mirrored = spec.workspace_target == "mirror"
     problems += target_problems(spec, spec.workspace if mirrored else spec.workspace_target, manifests)
     return [f"{spec.path}.{problem}" for problem in problems]
+
+
+def _sealed_problems(spec: BoxSpec, item: Mapping[str, Any]) -> list[str]:
+    """What would open a sealed box."""
+    opening = [key for key in SEALED if item.get(key, SEALED[key]) != SEALED[key]]
+    opening += [key for key in ("networks", "ports", "mounts") if getattr(spec, key)]
+    return [f"{key}: contradicts sealed" for key in opening]
+
+
+def _network_problems(spec: BoxSpec) -> list[str]:
+    problems = []
+    if spec.network == "none":
+        published = [key for key in ("publish", "ports") if getattr(spec, key)]
+        problems += [f"{key}: nothing can be published with network none" for key in published]
+        problems += ["networks: contradicts network none"] if spec.networks else []
+    if spec.network in spec.networks:
+        problems.append(f"networks: {spec.network} is network already")
+    if any((port.box, port.protocol) == (PAGE_PORT, "tcp") for port in spec.ports):
+        problems.append(f"ports: {PAGE_PORT} is the page of the box, which publish is for")
+    return problems
 
 
 def _agent_problems(spec: BoxSpec, item: Mapping[str, Any], manifests: Mapping[str, Any]) -> list[str]:
@@ -290,7 +333,7 @@ def _is_in(tree: str, path: str) -> bool:
 
 
 def _collisions(boxes: Sequence[BoxSpec], instance: str) -> list[str]:
-    """Names, containers, HOME volumes and ports that two declarations would share."""
+    """Names, containers, HOME volumes and ports of the host that two declarations would share."""
     problems: list[str] = []
     owners: dict[str, BoxSpec] = {}
     for spec in boxes:
@@ -299,13 +342,27 @@ def _collisions(boxes: Sequence[BoxSpec], instance: str) -> list[str]:
             ("name", f"the container's name '{container_name(instance, spec.name)}'"),
             ("name", f"the volume's name '{home_volume(instance, spec.name)}'"),
         ]
-        if spec.publish and spec.state != "absent":
-            claims.append(("publish", f"the published port {spec.publish}"))
         for key, claim in claims:
             other = owners.setdefault(claim, spec)
             if other is not spec:
                 problems.append(f"{spec.path}.{key}: {claim} is that of {other.path} too")
                 break
+    return problems + _port_collisions(boxes)
+
+
+def _port_collisions(boxes: Sequence[BoxSpec]) -> list[str]:
+    """Ports of the host that two declarations, or one twice, would have it listen on."""
+    problems = []
+    taken: dict[int, list[tuple[BoxSpec, HostPort]]] = {}
+    for spec in boxes:
+        for key, wanted in spec.host_ports() if spec.state != "absent" else ():
+            others = taken.setdefault(wanted.port, [])
+            problems += [
+                f"{spec.path}.{key}: the published port {wanted} is that of {other.path} too"
+                for other, held in others
+                if wanted.overlaps(held)
+            ][:1]
+            others.append((spec, wanted))
     return problems
 
 

@@ -6,16 +6,16 @@ so that spelling never looks like a change. A parser raises ``InvalidValueError`
 
 from __future__ import annotations
 
-import ipaddress
 import posixpath
 import re
 import zoneinfo
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ._naming import is_name
 
+T = TypeVar("T")
 Parser = Callable[[Any], Any]
 
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -25,7 +25,6 @@ HOST_TIMEZONE = "host"
 _TIMEZONE = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 _LOCALE = re.compile(r"(C|[a-z]{2,3}_[A-Z]{2})\.UTF-8")
 _ENGINE_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
-_MAX_PORT = 65535
 _MAX_UID = (1 << 31) - 2
 # Modes of `network` that would join a namespace of the host, of another container, or the engine's shared bridge.
 _FOREIGN_NETWORKS = ("host", "default", "container", "ns", "slirp4netns", "pasta")
@@ -38,18 +37,6 @@ class InvalidValueError(ValueError):
         super().__init__(message)
         self.message = message
         self.key = key
-
-
-@dataclass(frozen=True, order=True)
-class Publish:
-    """Where the page of a box is published on its host."""
-
-    address: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.address}]" if ":" in self.address else self.address
-        return f"{host}:{self.port}"
 
 
 @dataclass(frozen=True, order=True)
@@ -169,28 +156,9 @@ def absolute_path(value: object) -> str:
     return posixpath.normpath("/" + value.lstrip("/"))
 
 
-def optional_path(value: object) -> str | None:
-    return None if value is None else absolute_path(value)
-
-
-def publish(value: object) -> Publish | str:
-    """``none``, a port (on 127.0.0.1), or ``address:port``."""
-    if value == "none":
-        return "none"
-    text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
-    address, _, port = text.rpartition(":")
-    try:
-        parsed = ipaddress.ip_address(address.strip("[]") or "127.0.0.1")
-        number = integer(1, _MAX_PORT)(port)
-    except ValueError:
-        raise InvalidValueError(
-            f"must be none, a port, or address:port such as 127.0.0.1:4317, not {described(value)}"
-        ) from None
-    return Publish(str(parsed), number)
-
-
-def optional_publish(value: object) -> Publish | str | None:
-    return None if value is None else publish(value)
+def optional(parse: Callable[[object], T]) -> Callable[[object], T | None]:
+    """A parser for what may be left out; None then."""
+    return lambda value: None if value is None else parse(value)
 
 
 def network(value: object) -> str:
@@ -201,6 +169,18 @@ def network(value: object) -> str:
     if not _ENGINE_NAME.fullmatch(value):
         raise InvalidValueError(f"'{value}' is no valid network name")
     return value
+
+
+def networks(value: object) -> tuple[str, ...]:
+    """Names of existing networks that a box joins besides its own one; sorted, each at most once."""
+    return tuple(sorted(_each_once(value, _further_network)))
+
+
+def _further_network(value: object) -> str:
+    found = network(value)
+    if found in ("bridge", "none"):
+        raise InvalidValueError(f"'{found}' is for the key network")
+    return found
 
 
 def mode(value: object) -> str:
@@ -295,12 +275,7 @@ def secret_values(value: object) -> dict[str, dict[str, str]]:
 
 def names(value: object) -> tuple[str, ...]:
     """A list of names, in the order given; duplicates are errors."""
-    items = _items(value)
-    parsed = tuple(name(item) for item in items)
-    for index, item in enumerate(parsed):
-        if item in parsed[:index]:
-            raise InvalidValueError(f"'{item}' stands twice", f"[{index}]")
-    return parsed
+    return tuple(_each_once(value, name))
 
 
 def mounts(value: object) -> tuple[Mount, ...]:
@@ -320,14 +295,7 @@ def _volume_name(value: object) -> str:
 
 
 def _mounts(value: object, source_key: str, parse_source: Callable[[object], str]) -> tuple[Mount, ...]:
-    result: list[Mount] = []
-    for index, item in enumerate(_items(value)):
-        try:
-            mount = _mount(item, source_key, parse_source)
-        except InvalidValueError as error:
-            raise InvalidValueError(error.message, f"[{index}]{error.key}") from None
-        result.append(mount)
-    return tuple(sorted(result))
+    return tuple(sorted(each(value, lambda item: _mount(item, source_key, parse_source))))
 
 
 def _mount(item: object, source_key: str, parse_source: Callable[[object], str]) -> Mount:
@@ -375,8 +343,29 @@ def image(value: object) -> str | None:
 
 
 def _items(value: object) -> Sequence[object]:
+    """A list, empty for an optional value that nobody gave."""
     if value is None or value == "":
         return ()
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise InvalidValueError(f"must be a list, not {described(value)}")
     return value
+
+
+def each(value: object, parse: Callable[[object], T]) -> list[T]:
+    """The items of an optional list, parsed; an error names the item."""
+    result = []
+    for index, item in enumerate(_items(value)):
+        try:
+            result.append(parse(item))
+        except InvalidValueError as error:
+            raise InvalidValueError(error.message, f"[{index}]{error.key}") from None
+    return result
+
+
+def _each_once(value: object, parse: Callable[[object], T]) -> list[T]:
+    """As ``each``; duplicates are errors."""
+    found = each(value, parse)
+    for index, item in enumerate(found):
+        if item in found[:index]:
+            raise InvalidValueError(f"'{item}' stands twice", f"[{index}]")
+    return found

@@ -96,6 +96,12 @@ options:
         type: str
         choices: [auto, none]
         default: auto
+      size:
+        description: >-
+          Template that gives O(boxes[].memory), O(boxes[].cpus), O(boxes[].pids) and O(boxes[].shm_size), and with
+          V(gpu) O(boxes[].gpus), unless they are declared too. Without it a box gets what V(medium) stands for.
+        type: str
+        choices: [small, medium, large, gpu]
       memory:
         description: >-
           Limit of memory and of memory plus swap, at least 512m; capped at what the host has, less 512m (on a small
@@ -129,6 +135,26 @@ options:
           an existing network.
         type: str
         default: bridge
+      networks:
+        description: >-
+          Names of existing networks that the box joins besides O(boxes[].network), before it starts. Whatever else is
+          in them can reach the box.
+        type: list
+        elements: str
+        default: []
+      ports:
+        description: >-
+          More ports of the box that its host publishes, each C([address:]host:box[/tcp|udp]). Without an address only
+          the host itself can call them; the page has O(boxes[].publish).
+        type: list
+        elements: str
+        default: []
+      healthcheck:
+        description: >-
+          What the engine calls the box healthy by: V(none), or a mapping of C(command) (text for a shell, or a list
+          of arguments), C(interval), C(timeout), C(start_period) (seconds, or C(90s), C(2m)) and C(retries). What it
+          does not hold is as by default, where the page of the box is asked every 30 s.
+        type: raw
       env:
         description: Environment of the box; values are strings and not secret.
         type: dict
@@ -183,6 +209,13 @@ options:
         type: str
         choices: [auto, seed, mount, none]
         default: auto
+      sealed:
+        description: >-
+          No network and nothing of its host but the workspace: V(none) for O(boxes[].network), O(boxes[].publish) and
+          O(boxes[].credentials), no proxy, no git identity and gh login, and neither O(boxes[].networks),
+          O(boxes[].ports) nor O(boxes[].mounts).
+        type: bool
+        default: false
       recreate:
         description: >-
           Whether a box that differs from its declaration is made anew. V(drift) spares a box somebody is attached

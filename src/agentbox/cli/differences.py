@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agentbox._shared import _naming, _spec, _state, _values
+from agentbox._shared import _naming, _ports, _spec, _state, _values
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError
 
@@ -67,7 +67,7 @@ def _shown(key: str, value: Any) -> str:
     if key == "memory" and isinstance(value, int):
         return _values.human_size(value)
     if key == "publish" and isinstance(value, Mapping):
-        return str(_values.Publish(str(value.get("address")), int(value.get("port", 0))))
+        return str(_ports.Publish(str(value.get("address")), int(value.get("port", 0))))
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:g}" if isinstance(value, float) else str(value)

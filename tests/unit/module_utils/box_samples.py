@@ -96,5 +96,5 @@ def inspected(wanted: Box, context: str = CONTEXT, status: str = "running") -> d
             "PublishAllPorts": False,
             "Runtime": host.get("Runtime", "runc"),
         },
-        "NetworkSettings": {"Networks": {wanted.network: {}}},
+        "NetworkSettings": {"Networks": {name: {} for name in wanted.networks or ("none",)}},
     }

@@ -35,7 +35,7 @@ from agentbox._shared._health_gather import (
     state_files,
     user_namespace_settings,
 )
-from agentbox._shared._health_page import page_facts, publisher
+from agentbox._shared._health_page import page_facts
 from agentbox._shared._hooks import managed_settings
 from agentbox._shared._naming import HOOK_PORT, BoxPaths
 from tests.unit.module_utils import health_samples as samples
@@ -236,25 +236,6 @@ def test_something_else(answer: bytes | None, reason: str) -> None:
     assert not page.ours
     assert reason in page.reason
     assert f"{address[0]}:{address[1]} is taken by" in str(page.taken)
-
-
-@pytest.mark.parametrize(
-    ("published", "name"),
-    [
-        ({"IP": "127.0.0.1", "PublicPort": 4317}, "registry"),
-        ({"IP": "0.0.0.0", "PublicPort": 4317}, "registry"),  # noqa: S104
-        ({"IP": "::", "PublicPort": 4317}, "registry"),
-        ({"IP": "10.0.0.1", "PublicPort": 4317}, None),
-        ({"IP": "127.0.0.1", "PublicPort": 4318}, None),
-        ({"PrivatePort": 4317}, None),
-    ],
-)
-def test_the_container_that_publishes_a_port(published: dict[str, Any], name: str | None) -> None:
-    containers: list[dict[str, Any]] = [
-        {"Names": ["/quiet"], "Ports": []},
-        {"Names": ["/registry"], "Ports": [published]},
-    ]
-    assert publisher(("127.0.0.1", 4317), containers) == name
 
 
 def test_settings_of_user_namespaces_from_a_recorded_tree(tmp_path: Path) -> None:

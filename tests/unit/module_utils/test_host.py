@@ -13,7 +13,7 @@ import pytest
 
 from agentbox._shared import _acl, _host
 from agentbox._shared._errors import AgentboxError
-from agentbox._shared._values import Publish
+from agentbox._shared._ports import HostPort
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
 UID = 12345
@@ -34,19 +34,19 @@ class TestPort:
     def test_a_free_one(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
-        assert _host.port_problem(Publish("127.0.0.1", port)) is None
+        assert _host.port_problem(HostPort("127.0.0.1", port)) is None
 
     @pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
     def test_a_taken_one_names_the_program(self, family: socket.AddressFamily, address: str) -> None:
         with socket.create_server((address, 0), family=family) as server:
-            publish = Publish(address, server.getsockname()[1])
+            publish = HostPort(address, server.getsockname()[1])
             problem = _host.port_problem(publish)
         assert problem is not None
         assert problem.startswith(f"{publish} is taken by ")
         assert f"(process {os.getpid()})" in problem
 
     def test_an_address_of_another_machine(self) -> None:
-        problem = _host.port_problem(Publish("192.0.2.1", 4317))
+        problem = _host.port_problem(HostPort("192.0.2.1", 4317))
         assert problem == "nothing can listen on 192.0.2.1:4317: Cannot assign requested address"
 
 

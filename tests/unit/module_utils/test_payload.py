@@ -134,6 +134,44 @@ def test_networks(declared: str, network: str) -> None:
     assert list(created["NetworkingConfig"]["EndpointsConfig"]) == ([] if network == "none" else [network])
 
 
+def test_further_networks_and_ports() -> None:
+    created = payload(networks=["lan", "db"], ports=["8080:80", "192.0.2.7:53:53/udp", "81:80"], publish=4400)
+    assert list(created["NetworkingConfig"]["EndpointsConfig"]) == ["abx", "db", "lan"]
+    assert created["HostConfig"]["NetworkMode"] == "abx"
+    local = "127.0.0.1"
+    assert created["HostConfig"]["PortBindings"] == {
+        "4317/tcp": [{"HostIp": local, "HostPort": "4400"}],
+        "80/tcp": [{"HostIp": local, "HostPort": "81"}, {"HostIp": local, "HostPort": "8080"}],
+        "53/udp": [{"HostIp": "192.0.2.7", "HostPort": "53"}],
+    }
+    assert created["ExposedPorts"] == {"4317/tcp": {}, "80/tcp": {}, "53/udp": {}}
+
+
+def test_the_health_check_asks_the_page_unless_declared() -> None:
+    usual = payload()["Healthcheck"]
+    assert usual["Test"] == ["CMD", "curl", "-fsS", "-m", "3", "http://127.0.0.1:4317/healthz"]
+    assert payload(healthcheck="none")["Healthcheck"] == {"Test": ["NONE"]}
+    slower = payload(healthcheck={"interval": "2m", "retries": 5})["Healthcheck"]
+    assert slower == {**usual, "Interval": 120_000_000_000, "Retries": 5}
+    own = payload(healthcheck={"command": ["test", "-e", "ready"], "start_period": 0})["Healthcheck"]
+    assert own == {**usual, "Test": ["CMD", "test", "-e", "ready"], "StartPeriod": 0}
+
+
+def test_a_sealed_box_has_nothing_of_its_host_but_the_workspace() -> None:
+    rich = replace(
+        SETTING,
+        identity=Identity(gitconfig="/home/dev/.gitconfig", gh="/home/dev/.config/gh"),
+        proxy=_proxy.environment({"https_proxy": "http://user:canary@proxy.example:3128"}),
+    )
+    created = create_payload(box(setting=rich, sealed=True, name="default"), CONTEXT)
+    host = created["HostConfig"]
+    assert (host["NetworkMode"], host["PortBindings"], created["ExposedPorts"]) == ("none", {}, {})
+    assert created["NetworkingConfig"] == {"EndpointsConfig": {}}
+    assert "proxy" not in json.dumps(created).lower()
+    binds = [item["Source"] for item in host["Mounts"] if item["Type"] == "bind"]
+    assert [source for source in binds if not source.startswith(STATE_DIR)] == [WORKSPACE]
+
+
 def test_the_runtime_is_named_only_when_it_is_another() -> None:
     with_runsc = replace(SETTING, engine=replace(SETTING.engine, runtimes=("runc", "runsc")))
     assert "Runtime" not in payload()["HostConfig"]

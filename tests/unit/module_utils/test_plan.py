@@ -79,6 +79,10 @@ def joined(live: dict[str, Any]) -> None:
     live["NetworkSettings"]["Networks"]["other"] = {}
 
 
+def left(live: dict[str, Any]) -> None:
+    del live["NetworkSettings"]["Networks"]["abx"]
+
+
 @pytest.mark.parametrize(
     ("path", "change"),
     [
@@ -103,14 +107,16 @@ def joined(live: dict[str, Any]) -> None:
         ("hardening.publish_all", host("PublishAllPorts", True)),
         ("mounts", host("Binds", ["/var/run/docker.sock:/x"])),
         ("network", host("NetworkMode", "host")),
-        ("network", joined),
+        ("network", left),
+        ("networks", joined),
         ("publish", host("PortBindings", {"4317/tcp": [{"HostIp": "::", "HostPort": "1"}]})),
         ("tmp_size", host("Tmpfs", None)),
         ("read_only", host("ReadonlyRootfs", True)),
         ("uid", config("User", "0:0")),
         ("env.EXTRA", config("Env", ["EXTRA=1"])),
         ("hardening.command", config("Cmd", ["sleep"])),
-        ("hardening.healthcheck", config("Healthcheck", None)),
+        ("healthcheck", config("Healthcheck", None)),
+        ("ports", host("PortBindings", {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "8080"}]})),
         ("image", config("Image", "other:latest")),
     ],
 )
@@ -307,7 +313,7 @@ def test_a_volume_of_another_instance_is_refused() -> None:
 
 
 def test_a_taken_port_stops_a_start_and_not_a_running_box() -> None:
-    taken = "127.0.0.1:4400 is taken by nginx (process 7)"
+    taken = "publish: 127.0.0.1:4400 is taken by nginx (process 7)"
     with pytest.raises(DeclarationError, match=r"boxes\[0\].publish: 127.0.0.1:4400 is taken by nginx"):
         plan_box(box(publish=4400), situation(port_problem=taken))
     assert kinds(plan_box(box(publish=4400, state="stopped"), situation(port_problem=taken))) == ["create"]

@@ -47,6 +47,29 @@ def problems(*boxes: Any, secrets: dict[str, list[str]] | None = None) -> str:
         ({"publish": "127.0.0.1:0"}, "boxes[0].publish: must be none, a port, or address:port"),
         ({"publish": "localhost:4317"}, "boxes[0].publish: must be none, a port, or address:port"),
         ({"publish": 4400, "network": "none"}, "boxes[0].publish: nothing can be published with network none"),
+        ({"ports": ["80:80"], "network": "none"}, "boxes[0].ports: nothing can be published with network none"),
+        ({"networks": ["lan"], "network": "none"}, "boxes[0].networks: contradicts network none"),
+        ({"networks": ["lan"], "network": "lan"}, "boxes[0].networks: lan is network already"),
+        ({"networks": ["lan", "lan"]}, "boxes[0].networks[1]: 'lan' stands twice"),
+        ({"networks": ["host"]}, "boxes[0].networks[0]: 'host' is refused"),
+        ({"networks": ["bridge"]}, "boxes[0].networks[0]: 'bridge' is for the key network"),
+        ({"networks": ["abx"]}, "boxes[0].networks: abx is the instance's own, which network bridge joins"),
+        ({"networks": "lan"}, "boxes[0].networks: must be a list, not 'lan'"),
+        ({"ports": ["8080:4317"]}, "boxes[0].ports: 4317 is the page of the box, which publish is for"),
+        ({"ports": ["80:81", "80:82"]}, "boxes[0].ports: the published port 127.0.0.1:80 is that of boxes[0] too"),
+        ({"publish": 80, "ports": ["80:81"]}, "boxes[0].ports: the published port 127.0.0.1:80 is that of boxes[0]"),
+        ({"size": "huge"}, "boxes[0].size: must be one of small, medium, large, gpu, not 'huge'"),
+        ({"size": ["small"]}, "boxes[0].size: must be one of small, medium, large, gpu, not a list"),
+        ({"healthcheck": "curl"}, "boxes[0].healthcheck: must be none or a mapping of command, interval"),
+        ({"healthcheck": {"every": 5}}, "boxes[0].healthcheck.every: unknown key, known are command, interval"),
+        ({"sealed": "yes"}, "boxes[0].sealed: must be true or false, not 'yes'"),
+        ({"sealed": True, "network": "bridge"}, "boxes[0].network: contradicts sealed"),
+        ({"sealed": True, "networks": ["lan"]}, "boxes[0].networks: contradicts sealed"),
+        ({"sealed": True, "publish": 4400}, "boxes[0].publish: contradicts sealed"),
+        ({"sealed": True, "ports": ["80:80"]}, "boxes[0].ports: contradicts sealed"),
+        ({"sealed": True, "mounts": ["/srv:/srv"]}, "boxes[0].mounts: contradicts sealed"),
+        ({"sealed": True, "credentials": "auto"}, "boxes[0].credentials: contradicts sealed"),
+        ({"sealed": True, "credentials": "mount"}, "boxes[0].credentials: contradicts sealed"),
         ({"network": "host"}, "boxes[0].network: 'host' is refused"),
         ({"network": "container:x"}, "boxes[0].network: 'container:x' is refused"),
         ({"env": {"A": True}}, "boxes[0].env.A: must be a string, not the boolean true"),
@@ -108,6 +131,12 @@ def test_what_two_boxes_would_share_names_both() -> None:
     found = problems({"name": "a", **port}, {"name": "b", "publish": 4400})
     assert found == "boxes[1].publish: the published port 127.0.0.1:4400 is that of boxes[0] too"
     parse({"name": "a", **port}, {"name": "b", "state": "absent", **port})
+    found = problems({"name": "a", "ports": ["0.0.0.0:4400:80"]}, {"name": "b", **port})
+    assert found == "boxes[1].publish: the published port 127.0.0.1:4400 is that of boxes[0] too"
+    found = problems({"name": "a", "ports": ["[::1]:80:1"]}, {"name": "b", "ports": ["[::]:80:2"]})
+    assert found == "boxes[1].ports: the published port [::]:80 is that of boxes[0] too"
+    apart = [["80:80"], ["80:80/udp"], ["[::1]:80:80"], ["192.0.2.7:80:80"], ["81:80"]]
+    parse(*({"name": f"box{index}", "ports": ports} for index, ports in enumerate(apart)))
 
 
 def test_secrets_need_a_box_and_agree_with_credentials() -> None:
@@ -155,6 +184,21 @@ def test_only_the_default_box_publishes_by_itself() -> None:
         ({"env": {"A": "1", "B": "2"}}, {"env": {"B": "2", "A": "1"}}),
         ({"mounts": ["/a:/x", "/b:/y:ro"]}, {"mounts": ["/b/:/y/:ro", {"source": "/a", "target": "/x"}]}),
         ({"agents": ["claude"]}, {}),
+        ({"networks": ["b", "a"]}, {"networks": ["a", "b"]}),
+        ({"networks": []}, {}),
+        ({"ports": ["80:80", "53:53/UDP"]}, {"ports": ["127.0.0.1:53:53/udp", "127.0.0.1:080:80/tcp"]}),
+        ({"ports": ["[::1]:80:80"]}, {"ports": ["[0:0:0:0:0:0:0:1]:80:80/tcp"]}),
+        ({"ports": None}, {}),
+        ({"healthcheck": {}}, {}),
+        ({"healthcheck": {"interval": "30s", "retries": 3}}, {}),
+        ({"healthcheck": {"interval": "1m30s"}}, {"healthcheck": {"interval": 90}}),
+        ({"healthcheck": {"command": "true"}}, {"healthcheck": {"command": ["sh", "-c", "true"]}}),
+        ({"size": "medium"}, {}),
+        ({"size": "large"}, {"memory": 16 << 30, "cpus": "8", "pids": 2048, "shm_size": "1024m"}),
+        ({"size": "gpu"}, {"memory": "32g", "cpus": 8, "pids": "2048", "shm_size": "8g", "gpus": "all"}),
+        ({"size": "small", "memory": "3g"}, {"memory": "3g", "cpus": 2, "pids": 256, "shm_size": "128m"}),
+        ({"sealed": False}, {}),
+        ({"sealed": True}, {"sealed": True, "network": "none", "publish": "none", "credentials": "none"}),
         ({"recreate": "never"}, {"recreate": "drift"}),
     ],
 )
@@ -165,12 +209,33 @@ def test_spelling_never_changes_the_digest(one: dict[str, Any], other: dict[str,
 
 @pytest.mark.parametrize(
     "change",
-    [{"memory": "5g"}, {"yolo": True}, {"env": {"A": ""}}, {"mounts": ["/a:/x:ro"]}, {"cpus": 4.01}, {"uid": 1000}],
+    [
+        {"memory": "5g"},
+        {"yolo": True},
+        {"env": {"A": ""}},
+        {"mounts": ["/a:/x:ro"]},
+        {"cpus": 4.01},
+        {"uid": 1000},
+        {"size": "small"},
+        {"networks": ["lan"]},
+        {"ports": ["80:80"]},
+        {"ports": ["0.0.0.0:80:80"]},
+        {"healthcheck": "none"},
+        {"healthcheck": {"timeout": 6}},
+    ],
 )
 def test_a_change_changes_the_digest(change: dict[str, Any]) -> None:
     base = {"name": "a", "mounts": ["/a:/x"]}
     assert digest(parse(base)[0].canonical(), "c") != digest(parse({**base, **change})[0].canonical(), "c")
     assert digest(parse(base)[0].canonical(), "c") != digest(parse(base)[0].canonical(), "d")
+
+
+def test_a_sealed_box_differs_from_one_without_network() -> None:
+    """Which still has the person's identity."""
+    plain = {"network": "none", "credentials": "none", "publish": "none"}
+    sealed, open_box = (parse({"name": "default", **declared})[0] for declared in ({"sealed": True}, plain))
+    assert (sealed.network, sealed.publish, sealed.credentials) == ("none", None, "none")
+    assert digest(sealed.canonical(), "c") != digest(open_box.canonical(), "c")
 
 
 def documentation(module: str) -> dict[str, Any]:
