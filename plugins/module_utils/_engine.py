@@ -1,19 +1,24 @@
 """The one place where the engine is reached.
 
 ``connect()`` finds out what stands between us and the engine, tells absent, stopped, denied and hanging apart, and
-negotiates the API version. The returned ``Engine`` holds docker SDK's low-level client; callers wrap every use of
-it in ``engine.doing("create container x")`` so that a failure says what was tried on what.
+negotiates the API version. What only asks goes straight over the socket: importing docker SDK takes longer than asking
+for a hundred boxes. For all that changes something the returned ``Engine`` has the SDK's low-level client; callers wrap
+every use of it in ``engine.doing("create container x")`` so that a failure says what was tried on what.
 """
 
 from __future__ import annotations
 
 import http.client
+import importlib.util
 import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
@@ -27,6 +32,7 @@ MINIMUM_API = (1, 41)
 NEWEST_API = (1, 51)
 PROBE_TIMEOUT = 10.0  # seconds for an engine to answer GET /version
 CALL_TIMEOUT = 120  # seconds for one ordinary call
+_THREADS = 4  # the engine answers that many questions at once; more take no less time on small machines
 
 # Shared by every module; the plugins that reach the engine have its part of plugins/doc_fragments/engine.py.
 ENGINE_OPTIONS: dict[str, dict[str, Any]] = {
@@ -49,12 +55,30 @@ class EngineIdentity:
         return Address(_socket_path(self.host), self.api, timeout)
 
 
-class Engine:
-    """An engine that answered. ``client`` is docker SDK's ``APIClient``."""
+class _NotFoundError(EngineError):
+    """The engine has nothing of that name."""
 
-    def __init__(self, client: Any, identity: EngineIdentity) -> None:
-        self.client = client
+
+class Engine:
+    """An engine that answered. Its methods may be called by several threads at once."""
+
+    def __init__(self, identity: EngineIdentity) -> None:
         self.identity = identity
+        self._connections = _wire.Connections(identity.address())
+        self._client_lock = Lock()
+
+    @property
+    def client(self) -> Any:
+        """docker SDK's ``APIClient``, for what changes something."""
+        with self._client_lock:
+            return self._client
+
+    @cached_property
+    def _client(self) -> Any:
+        import docker
+
+        path = _socket_path(self.identity.host)
+        return docker.APIClient(base_url=f"unix://{path}", version=self.identity.api, timeout=CALL_TIMEOUT)
 
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
@@ -78,31 +102,58 @@ class Engine:
 
     def info(self) -> dict[str, Any]:
         """Answer of ``GET /info``."""
-        with self.doing("read the engine's properties"):
-            result: dict[str, Any] = self.client.info()
-        return result
+        found: dict[str, Any] = self._ask("read the engine's properties", "/info")
+        return found
+
+    def containers(self, *, stopped: bool = False, labels: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The list of the running containers, or of all, that have all of ``labels`` (``name`` or ``name=value``)."""
+        return list(self._ask("list containers", f"/containers/json?all={int(stopped)}&{_filtered(labels)}"))
+
+    def untagged_images(self, labels: Sequence[str]) -> list[dict[str, Any]]:
+        """The list of the images without a tag that have all of ``labels``."""
+        return list(self._ask("list images", f"/images/json?{_filtered(labels, dangling=['true'])}"))
+
+    def volumes(self, *, labels: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The list of the volumes that have all of ``labels``."""
+        return list(self._ask("list volumes", f"/volumes?{_filtered(labels)}")["Volumes"] or [])
+
+    def networks(self) -> list[dict[str, Any]]:
+        """The list of all networks."""
+        return list(self._ask("list networks", "/networks"))
 
     def inspect_container(self, name: str) -> dict[str, Any] | None:
         """Answer of ``inspect``, or None when there is no such container."""
-        import docker.errors
+        return self._find(f"inspect container {name}", f"/containers/{quote(name, safe='')}/json")
 
-        with self.doing(f"inspect container {name}"):
-            try:
-                result: dict[str, Any] = self.client.inspect_container(name)
-            except docker.errors.NotFound:
-                return None
-        return result
+    def inspect_containers(self, names: Sequence[str]) -> dict[str, Future[dict[str, Any] | None]]:
+        """What ``inspect_container`` says of each of ``names``, asked for several at a time and answered by now.
+
+        ``result()`` of an answer raises what ``inspect_container`` would, so that one error hides no other answer.
+        """
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return {name: pool.submit(self.inspect_container, name) for name in names}
 
     def inspect_image(self, reference: str) -> dict[str, Any] | None:
         """Answer of ``inspect``, or None when there is no such image."""
-        import docker.errors
+        return self._find(f"inspect image {reference}", f"/images/{quote(reference, safe='/:@')}/json")
 
-        with self.doing(f"inspect image {reference}"):
-            try:
-                result: dict[str, Any] = self.client.inspect_image(reference)
-            except docker.errors.NotFound:
-                return None
-        return result
+    def _find(self, what: str, path: str) -> dict[str, Any] | None:
+        """Answer to ``GET path``, or None when there is no such thing."""
+        try:
+            found: dict[str, Any] = self._ask(what, path)
+        except _NotFoundError:
+            return None
+        return found
+
+    def _ask(self, what: str, path: str) -> Any:
+        """Answer to ``GET path``; errors name ``what``."""
+        try:
+            return self._connections.get(path)
+        except _wire.RefusedError as error:
+            kind = _NotFoundError if error.status == http.HTTPStatus.NOT_FOUND else EngineError
+            raise kind(f"{what}: {error.message}") from error
+        except EngineError as error:
+            raise type(error)(f"{what}: {error.message}", error.hint) from error
 
     def run(self, container: str, argv: Sequence[str], *, timeout: float, most: int) -> tuple[int, bytes]:
         """Run ``argv`` in a running container: its exit code and the first ``most`` bytes of its standard output.
@@ -129,7 +180,9 @@ class Engine:
         return code, bytes(output)
 
     def close(self) -> None:
-        self.client.close()
+        self._connections.close()
+        if "_client" in self.__dict__:
+            self._client.close()
 
 
 def engine_host(option: str | None, environ: Mapping[str, str]) -> str:
@@ -187,14 +240,9 @@ def connect(option: str | None = None, environ: Mapping[str, str] = os.environ) 
     address or an engine below API 1.41.
     """
     identity = identify(option, environ)
-    try:
-        import docker
-    except ImportError as error:
-        raise EngineError("Python's docker library is missing", "Install the distribution's python3-docker") from error
-    client = docker.APIClient(
-        base_url=f"unix://{_socket_path(identity.host)}", version=identity.api, timeout=CALL_TIMEOUT
-    )
-    return Engine(client, identity)
+    if importlib.util.find_spec("docker") is None:
+        raise EngineError("Python's docker library is missing", "Install the distribution's python3-docker")
+    return Engine(identity)
 
 
 def connect_if_installed(option: str | None, *, may_be_absent: bool) -> Engine | None:
@@ -223,6 +271,12 @@ def negotiate(newest: str, oldest: str) -> str:
             "Upgrade the engine to 20.10 or newer",
         )
     return _text(max(min(high, NEWEST_API), min(low, high)))
+
+
+def _filtered(labels: Sequence[str], **more: Sequence[str]) -> str:
+    """The part of a query that asks for what has all of ``labels``, and fits the filters ``more``."""
+    filters = {"label": list(labels), **more} if labels else more
+    return f"filters={quote(json.dumps(filters))}"
 
 
 def _api(text: str) -> tuple[int, int]:

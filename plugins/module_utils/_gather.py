@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -85,24 +86,30 @@ class Gatherer:
     def _containers(self) -> dict[str, dict[str, Any]]:
         if self._engine is None:
             return {}
-        with self._engine.doing("list containers"):
-            found = self._engine.client.containers(all=True)
+        found = self._engine.containers(stopped=True)
         return {name.lstrip("/"): item for item in found for name in item.get("Names") or []}
 
     @cached_property
     def _volumes(self) -> dict[str, Volume]:
         if self._engine is None:
             return {}
-        with self._engine.doing("list volumes"):
-            found = self._engine.client.volumes().get("Volumes") or []
-        return {item["Name"]: Volume.from_api(item) for item in found}
+        return {item["Name"]: Volume.from_api(item) for item in self._engine.volumes()}
 
     @cached_property
     def _networks(self) -> dict[str, dict[str, Any]]:
         if self._engine is None:
             return {}
-        with self._engine.doing("list networks"):
-            return {item["Name"]: item for item in self._engine.client.networks()}
+        return {item["Name"]: item for item in self._engine.networks()}
+
+    @cached_property
+    def _inspected(self) -> dict[str, Future[dict[str, Any] | None]]:
+        """The containers of the declared boxes, asked for in one sweep."""
+        names = [_naming.container_name(self._setting.instance, spec.name) for spec in self._specs]
+        return (
+            self._engine.inspect_containers([name for name in names if name in self._containers])
+            if self._engine
+            else {}
+        )
 
     def own_boxes(self) -> set[str]:
         """Names of all boxes that the engine or the state directory knows of this instance and state directory."""
@@ -184,6 +191,8 @@ class Gatherer:
         container = _naming.container_name(self._setting.instance, name)
         if self._engine is None or not (swap or container in self._containers):
             return None, swap
+        if swap is None and container in self._inspected:
+            return self._inspected[container].result(), None
         return _swap.live_container(self._engine, container, swap), swap
 
     def resolve(self, spec: BoxSpec) -> Box:

@@ -158,7 +158,8 @@ def expected_boxes(engine: Engine, request: Request, info: Mapping[str, Any]) ->
     capacity = Capacity(int(info.get("NCPU") or 0), int(info.get("MemTotal") or 0))
     if request.specs is not None:
         return [expected_from_spec(spec, request.instance, request.manifests, capacity) for spec in request.specs]
-    inspected = [engine.inspect_container(name) for name in _instance_containers(engine, request)]
+    answers = engine.inspect_containers(_instance_containers(engine, request))
+    inspected = (answer.result() for answer in answers.values())
     found = [
         expected_from_engine(inspect, _origin(inspect, request.state_dir), request.manifests, capacity)
         for inspect in inspected
@@ -182,9 +183,7 @@ def _json(path: str) -> Mapping[str, Any]:
 
 def _instance_containers(engine: Engine, request: Request) -> list[str]:
     """Names of the containers that are wanted boxes of the instance; not those that a swap has put aside."""
-    wanted = {"label": [f"{LABEL_INSTANCE}={request.instance}", LABEL_BOX]}
-    with engine.doing("list the boxes of the instance"):
-        listed = engine.client.containers(all=True, filters=wanted)
+    listed = engine.containers(stopped=True, labels=[f"{LABEL_INSTANCE}={request.instance}", LABEL_BOX])
     boxes = [str((container.get("Labels") or {}).get(LABEL_BOX)) for container in listed]
     present = {str(name).lstrip("/") for container in listed for name in container.get("Names") or []}
     chosen = [box for box in boxes if is_name(box) and (request.only is None or box in request.only)]
@@ -193,8 +192,7 @@ def _instance_containers(engine: Engine, request: Request) -> list[str]:
 
 def gather_boxes(engine: Engine, boxes: Sequence[Expected], request: Request) -> list[BoxFacts]:
     """Facts of every box, all at once, in the order of ``boxes``."""
-    with engine.doing("list the running containers"):
-        containers = engine.client.containers()
+    containers = engine.containers()
     return _in_threads(lambda box: gather_box(engine, box, request, containers), boxes)
 
 

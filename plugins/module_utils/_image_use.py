@@ -135,15 +135,13 @@ def discard(engine: Engine, image_id: str, *, parents: bool = False) -> bool:
 def _untagged(engine: Engine, instance: str) -> list[str]:
     """IDs of the instance's images without a tag, newest first."""
     labels = [f"{LABEL_MANAGED}=true", f"{LABEL_INSTANCE}={instance}"]
-    with engine.doing("look for superseded images"):
-        images = engine.client.images(filters={"dangling": True, "label": labels})
+    images = engine.untagged_images(labels)
     return [image["Id"] for image in sorted(images, key=lambda image: int(image["Created"]), reverse=True)]
 
 
 def _unused(engine: Engine, images: Iterable[str]) -> list[str]:
     """Those of ``images`` that no container was made from."""
-    with engine.doing("list containers"):
-        used = {container["ImageID"] for container in engine.client.containers(all=True)}
+    used = {container["ImageID"] for container in engine.containers(stopped=True)}
     return [image for image in images if image not in used]
 
 

@@ -25,10 +25,10 @@ def boxes(engine: Engine | None, instance: str = "", names: list[str] | None = N
     if engine is None:
         return []
     label = f"{_naming.LABEL_INSTANCE}={instance}" if instance else _naming.LABEL_BOX
-    with engine.doing("list containers"):
-        found = engine.client.containers(all=True, filters={"label": label})
-    inspected = (engine.inspect_container(item["Id"]) for item in found if _is_box(item))
-    result = [with_lead(describe(container)) for container in inspected if container]
+    found = engine.containers(stopped=True, labels=[label])
+    inspected = engine.inspect_containers([item["Id"] for item in found if _is_box(item)])
+    containers = (answer.result() for answer in inspected.values())
+    result = [with_lead(describe(container)) for container in containers if container]
     wanted = (box for box in result if names is None or box["name"] in names)
     return sorted(wanted, key=lambda box: (str(box["instance"]), str(box["name"])))
 

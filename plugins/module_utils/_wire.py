@@ -1,4 +1,4 @@
-"""One request to the engine over its socket, with nothing but the standard library.
+"""Requests to the engine over its socket, with nothing but the standard library.
 
 Its errors are exact and its timeouts are ours. ``_engine.py`` and ``_exec.py`` alone use it.
 """
@@ -66,6 +66,47 @@ def ask(address: Address, method: str, path: str, body: Mapping[str, Any] | None
             return json.loads(accepted(send(connection, address, method, path, body)).read())
     finally:
         connection.close()
+
+
+class Connections:
+    """Connections to one engine that are kept for the next question, as many as there were questions at once.
+
+    A question over a kept one takes a third of the time that docker SDK needs, see docs/performance.md.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._idle: list[UnixConnection] = []  # taken and given back in one step each, so threads may share it
+
+    def get(self, path: str) -> Any:
+        """The JSON that the engine answers to ``GET path``. Raises like ``ask``."""
+        address = self._address
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = UnixConnection(address.path, address.timeout)
+        try:
+            with answering(address.path, address.timeout):
+                found = json.loads(accepted(self._send(connection, path)).read())
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
+        return found
+
+    def _send(self, connection: UnixConnection, path: str) -> http.client.HTTPResponse:
+        kept = connection.sock is not None
+        try:
+            return send(connection, self._address, "GET", path)
+        except ConnectionError:
+            if not kept:
+                raise
+            connection.close()  # the engine has closed it meanwhile, so it did not hear the question
+            return send(connection, self._address, "GET", path)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
 
 def send(

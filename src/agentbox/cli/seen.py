@@ -58,9 +58,9 @@ def find(engine: Engine, instance: str, name: str) -> SeenBox | None:
 
 def find_all(engine: Engine, instance: str) -> list[SeenBox]:
     """All boxes of an instance, by name."""
-    with engine.doing("list containers"):
-        rows = engine.client.containers(all=True, filters={"label": f"{_naming.LABEL_INSTANCE}={instance}"})
-    found = (engine.inspect_container(row["Id"]) for row in rows)
+    rows = engine.containers(stopped=True, labels=[f"{_naming.LABEL_INSTANCE}={instance}"])
+    answers = engine.inspect_containers([row["Id"] for row in rows])
+    found = (answer.result() for answer in answers.values())
     boxes = [_seen(inspect) for inspect in found if inspect and _naming.LABEL_BOX in _labels(inspect)]
     return sorted(boxes, key=lambda box: box.name)
 
@@ -81,9 +81,8 @@ def is_up(engine: Engine, box: SeenBox) -> bool:
 
 def has_volume(engine: Engine, instance: str, name: str) -> bool:
     """Whether the volume ``name`` is there and the instance made it."""
-    with engine.doing("list volumes"):
-        rows = engine.client.volumes(filters={"label": f"{_naming.LABEL_INSTANCE}={instance}"})["Volumes"]
-    return any(row["Name"] == name for row in rows or [])
+    rows = engine.volumes(labels=[f"{_naming.LABEL_INSTANCE}={instance}"])
+    return any(row["Name"] == name for row in rows)
 
 
 def _labels(inspect: Mapping[str, Any]) -> Mapping[str, str]:

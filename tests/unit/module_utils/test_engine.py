@@ -10,6 +10,7 @@ import socketserver
 import subprocess
 import sys
 import threading
+import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,28 @@ Serve = Callable[..., str]
 class _Server(socketserver.ThreadingUnixStreamServer):
     answer: bytes
     status: int
+    leaving = False  # each connection after its first answer, without a word
+    broken = ""  # what is in the path of a question that gets an error
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, _Handler)
+        self.asked: list[list[str]] = []  # paths, by connection
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
     server: _Server
 
+    def setup(self) -> None:
+        super().setup()
+        self.server.asked.append([])
+        self.paths = self.server.asked[-1]
+
     def do_GET(self) -> None:
-        self.send_response(self.server.status)
+        self.paths.append(self.path)
+        self.close_connection = self.server.leaving
+        broken = self.server.broken and self.server.broken in self.path
+        self.send_response(500 if broken else self.server.status)
         self.send_header("Content-Length", str(len(self.server.answer)))
         self.end_headers()
         self.wfile.write(self.server.answer)
@@ -51,13 +67,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Serve]:
+def servers() -> list[_Server]:
+    """The stubs that were started."""
+    return []
+
+
+@pytest.fixture
+def serve(tmp_path: Path, servers: list[_Server]) -> Iterator[Serve]:
     """Starts a stub of an engine that answers every request with one thing; returns its address."""
-    servers: list[_Server] = []
 
     def start(answer: object, status: int = 200) -> str:
         path = tmp_path / "engine.sock"
-        server = _Server(str(path), _Handler)
+        server = _Server(str(path))
         server.answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         server.status = status
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
@@ -93,6 +114,68 @@ def test_an_api_version_is_negotiated(serve: Serve, newest: str, oldest: str, sp
         assert engine.info()["ApiVersion"] == newest, "a request reaches the engine"
     finally:
         engine.close()
+
+
+@pytest.fixture
+def engine(serve: Serve) -> Iterator[_engine.Engine]:
+    connected = _engine.connect(serve(version("1.41", "1.12", Volumes=[{"Name": "a"}])))
+    yield connected
+    connected.close()
+
+
+def test_questions_share_a_connection(engine: _engine.Engine, servers: list[_Server]) -> None:
+    for name in ("a", "b", "c"):
+        assert engine.inspect_container(name)
+    [_, kept] = servers[0].asked  # the first was that of connect()
+    assert kept == [f"/v1.41/containers/{name}/json" for name in ("a", "b", "c")]
+
+
+def test_a_connection_that_the_engine_has_closed_is_no_error(engine: _engine.Engine, servers: list[_Server]) -> None:
+    servers[0].leaving = True
+    assert [bool(engine.inspect_container(name)) for name in ("a", "b")] == [True, True]
+    assert [len(paths) for paths in servers[0].asked[1:]] == [1, 1]
+
+
+def test_what_is_not_there_is_none_and_its_connection_none_to_keep(serve: Serve) -> None:
+    identity = _engine.EngineIdentity(serve({"message": "No such container: a"}, status=404), "1.41", "20.10", False)
+    engine = _engine.Engine(identity)
+    assert engine.inspect_container("a") is None
+    assert engine.inspect_image("registry.example/a/b:c") is None
+    engine.close()
+
+
+def test_an_error_about_one_container_hides_no_other(engine: _engine.Engine, servers: list[_Server]) -> None:
+    servers[0].broken = "/b7/"
+    answers = engine.inspect_containers([f"b{number}" for number in range(12)])
+    assert [name for name, answer in answers.items() if answer.exception()] == ["b7"]
+    with pytest.raises(EngineError, match="inspect container b7: "):
+        answers["b7"].result()
+
+
+def test_lists_are_asked_for_by_label(engine: _engine.Engine, servers: list[_Server]) -> None:
+    engine.containers(stopped=True, labels=["agentbox.instance=x", "agentbox.box"])
+    engine.untagged_images(["agentbox.managed=true"])
+    assert engine.volumes() == [{"Name": "a"}]
+    asked = [urllib.parse.urlsplit(path) for path in servers[0].asked[-1]]
+    queries = [urllib.parse.parse_qs(part.query) for part in asked]
+    assert [part.path for part in asked] == [f"/v1.41/{kind}" for kind in ("containers/json", "images/json", "volumes")]
+    assert queries[0]["all"] == ["1"]
+    assert [json.loads(query["filters"][0]) for query in queries] == [
+        {"label": ["agentbox.instance=x", "agentbox.box"]},
+        {"label": ["agentbox.managed=true"], "dangling": ["true"]},
+        {},
+    ]
+
+
+def test_questions_do_not_load_the_docker_library(serve: Serve) -> None:
+    script = (
+        "import sys\n"
+        "from agentbox._shared import _engine\n"
+        "_engine.connect(sys.argv[1]).inspect_container('a')\n"
+        "sys.exit('docker' in sys.modules)"
+    )
+    command = [sys.executable, "-c", script, serve(version("1.41", "1.12"))]
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=True)
 
 
 def test_an_engine_that_is_too_old_is_told_so(serve: Serve) -> None:
