@@ -48,6 +48,10 @@ class Applier:
             _plan.REMOVE_NETWORK: self._remove_network,
             _plan.REMOVE_VOLUME: self._remove_volume,
             _plan.REMOVE: lambda action: self._change_state(action.kind, action.detail),
+            _plan.RENAME: lambda action: self._rename(*action.subject),
+            _plan.LEAVE_NETWORK: lambda action: self._leave(*action.subject),
+            _plan.JOIN_NETWORK: lambda action: self._join(*action.subject),
+            _plan.UPDATE: lambda action: self._engine.update_container(action.detail, action.subject),
         }
 
     @property
@@ -134,6 +138,19 @@ class Applier:
             volumes = [Volume.from_api(self._engine.client.inspect_volume(name)) for name in names]
         with self._markers:
             mark_prepared(self._state_dir, volumes)
+
+    def _rename(self, old: str, new: str) -> None:
+        with self._engine.doing(f"rename container {old}"):
+            self._engine.client.rename(old, new)
+
+    def _leave(self, container: str, network: str) -> None:
+        with self._engine.doing(f"take container {container} out of network {network}"):
+            # By force, because the network itself may be gone.
+            self._engine.client.disconnect_container_from_network(container, network, force=True)
+
+    def _join(self, container: str, network: str) -> None:
+        with self._engine.doing(f"put container {container} into network {network}"):
+            self._engine.client.connect_container_to_network(container, network)
 
     def _change_state(self, kind: str, name: str) -> None:
         client = self._engine.client

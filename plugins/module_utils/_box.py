@@ -31,6 +31,7 @@ class EngineFacts:
     runtimes: tuple[str, ...] | None
     podman: bool = False
     data_root: str = "/var/lib/docker"
+    unenforced: frozenset[str] = frozenset()  # limits, named as in ``Limits``, that it accepts and can't enforce
 
 
 @dataclass(frozen=True)

@@ -1,248 +1,161 @@
 """Where a live container differs from what would be created today.
 
 Pure. Compares the creation payload with ``inspect``, field by field and in one spelling on both sides, because a
-label cannot see what was changed behind it (``docker update``) and engines spell defaults differently.
+label cannot see what was changed behind it (``docker update``), and with what the kernel enforces, because ``inspect``
+cannot see what was changed behind the engine.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from . import _naming, _proxy
-from ._values import human_size
+from . import _live_fields, _naming, _proxy
+from ._health_cgroup import tolerance
+from ._health_facts import CgroupFacts
+from ._live_fields import FIELDS, as_inspected
+from ._spec import digest, unseen
 
-_NANO = 1_000_000_000
 _SHOWN = 12  # characters of a digest
-_PAGE = f"{_naming.PAGE_PORT}/tcp"
-# Engine defaults that inspect spells out in place of an absent value.
-_PRIVATE_IPC = ("private", "", None)
-_NAMESPACES = ("PidMode", "UTSMode", "UsernsMode", "CgroupnsMode")
+# Fields that the kernel enforces, and what they are called among its limits.
+_ENFORCED = {"memory": "memory", "hardening.memory_swap": "memory_swap", "cpus": "cpus", "pids": "pids"}
+_NO_NETWORK = "none"  # what the engine calls it when a container is in none
+# Labels that follow from what a difference is about.
+_EXPLAINED = {
+    "image": (_naming.LABEL_CONTEXT, _naming.LABEL_SPEC),
+    "schema": (_naming.LABEL_SCHEMA, _naming.LABEL_SPEC),
+    "mounts": (_naming.LABEL_WORKSPACE,),
+    "yolo": (_naming.LABEL_YOLO,),
+}
+_DIGESTS = (_naming.LABEL_CONTEXT, _naming.LABEL_SPEC)
 
 
 @dataclass(frozen=True)
 class Drift:
-    """One difference. ``path`` is the declaration's key, or ``hardening.<field>`` for what nobody may change."""
+    """One difference. ``path`` is the declaration's key, or ``hardening.<field>`` for what nobody may change.
+
+    ``in_place`` says that the living container can be put right; ``updates`` are then the keys of ``HostConfig`` that
+    the engine's update call sets for it.
+    """
 
     path: str
     declared: Any
     live: Any
+    in_place: bool = False
+    updates: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return {"path": self.path, "declared": self.declared, "live": self.live}
 
 
 @dataclass(frozen=True)
-class _Field:
-    path: str
-    read: Callable[[Mapping[str, Any]], Any]
-    show: Callable[[Any], Any] = lambda value: value
+class Live:
+    """A container and what is around it.
+
+    ``enforced`` are the limits that the kernel has for it, None when it does not run or they can't be seen.
+    ``networks`` are the engine's networks, name to id. ``replaced`` maps targets in a running container to sources on
+    the host that it does not see, because another file or directory is there now than when it was started.
+    """
+
+    container: Mapping[str, Any]  # inspect
+    image_environment: tuple[str, ...] = ()
+    enforced: CgroupFacts | None = None
+    networks: Mapping[str, str] = field(default_factory=dict)
+    replaced: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What was noted when the container was made, or last put right in place; empty when unknown."""
+
+    spec: Mapping[str, Any] = field(default_factory=dict)  # canonical
+    context: str = ""  # digest of its image
+
+    def is_of(self, labels: Mapping[str, str]) -> bool:
+        """Whether it tells of the container that has these labels."""
+        return bool(self.spec) and digest(self.spec, self.context) == labels.get(_naming.LABEL_SPEC)
 
 
 def compare(
-    payload: Mapping[str, Any], live: Mapping[str, Any], image_environment: Iterable[str], recorded: Mapping[str, Any]
+    payload: Mapping[str, Any], live: Live, declared: Mapping[str, Any], recorded: Recorded, *, updatable: bool
 ) -> list[Drift]:
     """Every difference, sorted by path.
 
-    ``image_environment`` is that of the image ``live`` runs; ``recorded`` holds ``declared`` (the canonical form now)
-    and ``live`` (that of the container's creation, empty when unknown).
+    ``declared`` is the canonical form of the declaration; ``updatable`` says whether the engine's update call works.
     """
-    wanted = _as_inspected(payload)
+    container = live.container
+    changed_keys = list(_declaration(payload, container, declared, recorded))
     found = [
-        Drift(field.path, field.show(field.read(wanted)), field.show(field.read(live)))
-        for field in _FIELDS
-        if field.read(wanted) != field.read(live)
+        *_fields(payload, container, updatable=updatable),
+        *_mounts(payload, live),
+        *_schema(payload, container),
+        *_environment(payload, container, live.image_environment),
+        *_networks(payload, live),
+        *_image(payload, container),
+        *changed_keys,
     ]
-    found += _schema(payload, live)
-    found += _environment(payload, live, image_environment)
-    found += _networks(payload, live)
-    found += _image(payload, live)
-    named = {drift.path.partition(".")[0] for drift in found}
-    found += [drift for drift in _declaration(recorded) if drift.path not in named]
-    if not found:
-        found = _label(payload, live)
+    told = {drift.path for drift in found}
+    found += [drift for drift in _enforced(payload, live, updatable=updatable) if drift.path not in told]
+    explained = {label for path in told for label in _EXPLAINED.get(path, ())}
+    explained |= {_naming.LABEL_SPEC} if changed_keys else set()
+    found += _labels(payload, container, explained)
     return sorted(found, key=lambda drift: drift.path)
 
 
-def _as_inspected(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """A payload in the shape of ``inspect``, so that one reader serves both."""
-    return {"Config": payload, "HostConfig": payload["HostConfig"]}
+def _fields(payload: Mapping[str, Any], live: Mapping[str, Any], *, updatable: bool) -> Iterator[Drift]:
+    wanted = as_inspected(payload)
+    for item in FIELDS:
+        now, then = item.read(wanted), item.read(live)
+        if now != then:
+            updates = item.updates if updatable and _may_update(item.updates, live) else ()
+            yield Drift(item.path, item.show(now), item.show(then), bool(updates), updates)
 
 
-def _host(key: str) -> Callable[[Mapping[str, Any]], Any]:
-    return lambda container: container["HostConfig"].get(key)
-
-
-def _flag(key: str) -> Callable[[Mapping[str, Any]], bool]:
-    return lambda container: bool(container["HostConfig"].get(key))
-
-
-def _listed(key: str) -> Callable[[Mapping[str, Any]], list[Any]]:
-    return lambda container: sorted(container["HostConfig"].get(key) or [], key=str)
-
-
-def _number(key: str) -> Callable[[Mapping[str, Any]], int]:
-    return lambda container: int(container["HostConfig"].get(key) or 0)
-
-
-def _config(key: str) -> Callable[[Mapping[str, Any]], Any]:
-    return lambda container: container["Config"].get(key) or None
-
-
-def capabilities(container: Mapping[str, Any], key: str) -> list[str]:
-    """``ALL``, ``all``, ``NET_ADMIN`` and ``CAP_NET_ADMIN`` in one spelling."""
-    found = container["HostConfig"].get(key) or []
-    return sorted(str(item).upper().removeprefix("CAP_") for item in found)
-
-
-def security_options(container: Mapping[str, Any]) -> list[str]:
-    """Security options in one spelling; profiles are compared as JSON."""
-    return sorted(_security_option(str(item)) for item in container["HostConfig"].get("SecurityOpt") or [])
-
-
-def _security_option(text: str) -> str:
-    key, separator, value = text.replace(":", "=", 1).partition("=") if "=" not in text else text.partition("=")
-    if key == "no-new-privileges":
-        return key if value in ("", "true") else f"{key}={value}"
-    try:
-        return f"{key}={json.dumps(json.loads(value), sort_keys=True)}"
-    except ValueError:
-        return f"{key}{separator and '='}{value}"
-
-
-def _profiles(options: list[str]) -> list[str]:
-    return [option if len(option) < 40 else option.partition("=")[0] + "=<profile>" for option in options]  # noqa: PLR2004
-
-
-def mounts(container: Mapping[str, Any]) -> dict[str, str]:
-    """Mounts by target: ``type source ro|rw``. ``Binds``, which we never write, are shown too."""
-    result = {
-        item["Target"]: " ".join((item["Type"], item.get("Source", ""), "ro" if item.get("ReadOnly") else "rw"))
-        for item in container["HostConfig"].get("Mounts") or []
-    }
-    result.update({f"binds[{index}]": bind for index, bind in enumerate(container["HostConfig"].get("Binds") or [])})
-    return result
-
-
-def _tmpfs(container: Mapping[str, Any]) -> dict[str, list[str]]:
-    return {
-        target: sorted(options.split(",")) for target, options in (container["HostConfig"].get("Tmpfs") or {}).items()
-    }
-
-
-def _page(container: Mapping[str, Any]) -> list[str]:
-    return [text for port, text in _bindings(container) if port == _PAGE]
-
-
-def _ports(container: Mapping[str, Any]) -> list[str]:
-    return [text for port, text in _bindings(container) if port != _PAGE]
-
-
-def _bindings(container: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Published ports of a container, each with where it is published."""
-    bindings = container["HostConfig"].get("PortBindings") or {}
-    return sorted(
-        (port, f"{binding.get('HostIp', '')}:{binding.get('HostPort', '')}->{port}")
-        for port, group in bindings.items()
-        for binding in group or []
+def _may_update(keys: Iterable[str], live: Mapping[str, Any]) -> bool:
+    """gVisor's container can't be counted on, and one that was given a quota refuses a number of CPUs."""
+    host = live["HostConfig"]
+    return host.get("Runtime") != "runsc" and not (
+        "NanoCpus" in keys and (host.get("CpuQuota") or host.get("CpuPeriod"))
     )
 
 
-def _ulimits(container: Mapping[str, Any]) -> list[str]:
-    return sorted(
-        f"{item['Name']}={item['Soft']}:{item['Hard']}" for item in container["HostConfig"].get("Ulimits") or []
-    )
+def _enforced(payload: Mapping[str, Any], live: Live, *, updatable: bool) -> Iterator[Drift]:
+    """Limits that were changed behind the engine, in the files of the cgroup."""
+    if live.enforced is None:
+        return
+    wanted, real = as_inspected(payload), live.enforced
+    for item in FIELDS:
+        name = _ENFORCED.get(item.path, "")
+        limit = getattr(real.limits, name) if name else None
+        if name in real.unlimited or (limit is not None and abs(limit - item.read(wanted)) > tolerance(name)):
+            seen = f"{item.show(limit or 0)} in force"
+            yield Drift(item.path, item.show(item.read(wanted)), seen, updatable, item.updates if updatable else ())
 
 
-def _quota(container: Mapping[str, Any]) -> float:
-    """CPUs allowed, whether set as a number of CPUs or as quota and period."""
-    host = container["HostConfig"]
-    if host.get("NanoCpus"):
-        return float(host["NanoCpus"]) / _NANO
-    return (host.get("CpuQuota") or 0) / (host.get("CpuPeriod") or 100_000)
+def _mounts(payload: Mapping[str, Any], live: Live) -> Iterator[Drift]:
+    """Those that differ, and those behind which is something else by now."""
+    wanted, present = _live_fields.mounts(as_inspected(payload)), _live_fields.mounts(live.container)
+    differing = sorted(target for target in {*wanted, *present} if wanted.get(target) != present.get(target))
+    if differing:
+        yield Drift(
+            "mounts",
+            {target: wanted.get(target) for target in differing},
+            {target: present.get(target) for target in differing},
+        )
+    for target, source in live.replaced.items():
+        if target not in differing:
+            yield Drift(f"mounts.{target}", source, "what was there when the box was started")
 
 
-def _pids(container: Mapping[str, Any]) -> int:
-    return max(0, _number("PidsLimit")(container))
-
-
-def _runtime(container: Mapping[str, Any]) -> str:
-    return "runsc" if container["HostConfig"].get("Runtime") == "runsc" else "runc"
-
-
-def _restart(container: Mapping[str, Any]) -> str:
-    return str((container["HostConfig"].get("RestartPolicy") or {}).get("Name") or "no")
-
-
-def _log(container: Mapping[str, Any]) -> Any:
-    log = container["HostConfig"].get("LogConfig") or {}
-    return {"type": log.get("Type"), **(log.get("Config") or {})}
-
-
-def _namespaces(container: Mapping[str, Any]) -> list[str]:
-    host = container["HostConfig"]
-    found = [f"{key}={host[key]}" for key in _NAMESPACES if host.get(key) not in ("", None, "private")]
-    return found + ([] if host.get("IpcMode") in _PRIVATE_IPC else [f"IpcMode={host['IpcMode']}"])
-
-
-def _gpus(container: Mapping[str, Any]) -> list[int]:
-    return [int(request.get("Count") or 0) for request in container["HostConfig"].get("DeviceRequests") or []]
-
-
-def _healthcheck(container: Mapping[str, Any]) -> Any:
-    return {key: value for key, value in (container["Config"].get("Healthcheck") or {}).items() if value}
-
-
-def _size(value: int) -> str:
-    return human_size(value)
-
-
-_FIELDS = (
-    _Field("memory", _number("Memory"), _size),
-    _Field("hardening.memory_swap", _number("MemorySwap"), _size),
-    _Field("cpus", _quota),
-    _Field("pids", _pids),
-    _Field("shm_size", _number("ShmSize"), _size),
-    _Field("tmp_size", _tmpfs),
-    _Field("publish", _page),
-    _Field("ports", _ports),
-    _Field("hardening.publish_all", _flag("PublishAllPorts")),
-    _Field("network", _host("NetworkMode")),
-    _Field("mounts", mounts),
-    _Field("gpus", _gpus),
-    _Field("runtime", _runtime),
-    _Field("read_only", _flag("ReadonlyRootfs")),
-    _Field("hardening.security_opt", security_options, _profiles),
-    _Field("uid", _config("User")),
-    _Field("workspace_target", _config("WorkingDir")),
-    _Field("hardening.cap_drop", lambda container: capabilities(container, "CapDrop")),
-    _Field("hardening.cap_add", lambda container: capabilities(container, "CapAdd")),
-    _Field("hardening.privileged", _flag("Privileged")),
-    _Field("hardening.devices", _listed("Devices")),
-    _Field("hardening.groups", _listed("GroupAdd")),
-    _Field("hardening.namespaces", _namespaces),
-    _Field("hardening.ulimits", _ulimits),
-    _Field("hardening.init", _flag("Init")),
-    _Field("hardening.restart", _restart),
-    _Field("hardening.log", _log),
-    _Field("hardening.command", _config("Cmd")),
-    _Field("hardening.entrypoint", _config("Entrypoint")),
-    _Field("healthcheck", _healthcheck),
-)
-
-
-def _environment(payload: Mapping[str, Any], live: Mapping[str, Any], image: Iterable[str]) -> list[Drift]:
+def _environment(payload: Mapping[str, Any], live: Mapping[str, Any], image: Iterable[str]) -> Iterator[Drift]:
     """Variables that differ; what the image itself sets and nobody declared is no difference."""
     declared, present = _variables(payload.get("Env")), _variables(live["Config"].get("Env"))
     inherited = {name: value for name, value in _variables(image).items() if name not in declared}
     wanted = {**inherited, **declared}
-    return [
-        Drift(f"env.{name}", _shown(wanted.get(name)), _shown(present.get(name)))
-        for name in sorted({*wanted, *present})
-        if wanted.get(name) != present.get(name)
-    ]
+    for name in sorted({*wanted, *present}):
+        if wanted.get(name) != present.get(name):
+            yield Drift(f"env.{name}", _shown(wanted.get(name)), _shown(present.get(name)))
 
 
 def _shown(value: str | None) -> str | None:
@@ -253,17 +166,42 @@ def _variables(items: Iterable[str] | None) -> dict[str, str]:
     return dict(item.partition("=")[::2] for item in items or [])
 
 
-def _networks(payload: Mapping[str, Any], live: Mapping[str, Any]) -> list[Drift]:
-    """Networks joined or left behind the declaration's back."""
+def _networks(payload: Mapping[str, Any], live: Live) -> Iterator[Drift]:
+    """Networks joined, left, or made anew behind the declaration's back."""
     main = payload["HostConfig"]["NetworkMode"]
-    if live["HostConfig"].get("NetworkMode") != main:
-        return []  # told as another field
-    wanted = {*payload["NetworkingConfig"]["EndpointsConfig"], main}
-    joined = set((live.get("NetworkSettings") or {}).get("Networks") or {})
-    if main not in joined:
-        return [Drift("network", sorted(wanted), sorted(joined))]
-    further = [sorted(networks - {main}) for networks in (wanted, joined)]
-    return [] if wanted == joined else [Drift("networks", *further)]
+    if live.container["HostConfig"].get("NetworkMode") != main:
+        return  # told as another field
+    leaving, joining = network_changes(payload, live)
+    if not leaving and not joining:
+        return
+    wanted = _wanted_networks(payload)
+    joined = {f"{name} (removed since)" if name in leaving and name in wanted else name for name in _joined(live)}
+    if main in joining:
+        yield Drift("network", sorted(wanted), sorted(joined), in_place=True)
+    else:
+        yield Drift("networks", sorted(wanted - {main}), sorted(joined - {main}), in_place=True)
+
+
+def network_changes(payload: Mapping[str, Any], live: Live) -> tuple[list[str], list[str]]:
+    """Names of the networks that a container has to leave, and of those that it has to join; one can be both."""
+    wanted, joined = _wanted_networks(payload), _joined(live)
+    whole = {name for name in wanted & {*joined} if _is_there(live, name, joined[name])}
+    return sorted({*joined} - whole), sorted(wanted - whole)
+
+
+def _is_there(live: Live, name: str, network_id: str) -> bool:
+    """Whether a network is still the one that a container joined; one that never started has joined by name alone."""
+    return not network_id or not live.networks or live.networks.get(name) == network_id
+
+
+def _wanted_networks(payload: Mapping[str, Any]) -> set[str]:
+    return {*payload["NetworkingConfig"]["EndpointsConfig"]}
+
+
+def _joined(live: Live) -> dict[str, str]:
+    """Networks of a container, name to id; that of a container without one does not count."""
+    found = (live.container.get("NetworkSettings") or {}).get("Networks") or {}
+    return {name: str((point or {}).get("NetworkID") or "") for name, point in found.items() if name != _NO_NETWORK}
 
 
 def schema(labels: Mapping[str, str] | None) -> int:
@@ -289,17 +227,22 @@ def _named(reference: object, context: str) -> str:
     return f"{reference} ({context.removeprefix('sha256:')[:_SHOWN] or 'unknown'})"
 
 
-def _declaration(recorded: Mapping[str, Any]) -> list[Drift]:
-    """Declared keys that changed since the container's creation."""
-    now, then = recorded.get("declared") or {}, recorded.get("live") or {}
-    return [Drift(key, now[key], then.get(key)) for key in sorted(now) if then and now[key] != then.get(key)]
+def _declaration(
+    payload: Mapping[str, Any], live: Mapping[str, Any], declared: Mapping[str, Any], recorded: Recorded
+) -> Iterator[Drift]:
+    """Declared keys that changed since the container's creation and that no field of the container tells."""
+    labels = live["Config"].get("Labels") or {}
+    if labels.get(_naming.LABEL_SPEC) == payload["Labels"][_naming.LABEL_SPEC] or not recorded.is_of(labels):
+        return
+    for key, value in sorted(unseen(declared).items()):
+        if value != recorded.spec.get(key):
+            yield Drift(key, value, recorded.spec.get(key))
 
 
-def _label(payload: Mapping[str, Any], live: Mapping[str, Any]) -> list[Drift]:
-    """The digest differs and nothing else tells why (the record is lost, or a label was made by another version)."""
+def _labels(payload: Mapping[str, Any], live: Mapping[str, Any], explained: Container[str]) -> Iterator[Drift]:
+    """Labels that differ and nothing else tells why: the record is lost, or somebody else wrote the label."""
     then = live["Config"].get("Labels") or {}
-    return [
-        Drift(f"label {name}", value[:_SHOWN], str(then.get(name))[:_SHOWN])
-        for name, value in sorted(payload["Labels"].items())
-        if then.get(name) != value
-    ]
+    for name, value in sorted(payload["Labels"].items()):
+        if then.get(name) != value and name not in explained:
+            shown = _SHOWN if name in _DIGESTS else None
+            yield Drift(f"label {name}", value[:shown], str(then.get(name))[:shown])

@@ -155,6 +155,13 @@ class Engine:
         except EngineError as error:
             raise type(error)(f"{what}: {error.message}", error.hint) from error
 
+    def update_container(self, name: str, limits: Mapping[str, Any]) -> None:
+        """Set limits, named as in ``HostConfig``, of a container. The SDK's call knows neither NanoCpus nor PidsLimit."""
+        try:
+            _wire.ask(self.identity.address(), "POST", f"/containers/{quote(name, safe='')}/update", limits)
+        except _wire.RefusedError as error:
+            raise EngineError(f"update container {name}: {error.message}") from error
+
     def run(self, container: str, argv: Sequence[str], *, timeout: float, most: int) -> tuple[int, bytes]:
         """Run ``argv`` in a running container: its exit code and the first ``most`` bytes of its standard output.
 

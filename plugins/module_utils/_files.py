@@ -5,7 +5,7 @@ Pure, but for the digester's key. What is on disk is compared and written by ``_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _naming
@@ -60,10 +60,17 @@ def free_files(box: Box, secrets: Mapping[str, str]) -> list[File]:
 def bound_files(box: Box, context: str, secrets: Mapping[str, str], digester: Digester) -> list[File]:
     """Files that say what a container was made for; they change only together with it."""
     return [
-        File(box.paths.passwd, passwd(box.uid).encode(), 0o644),
+        File(box.paths.passwd, passwd(box.uid).encode(), 0o644, mounted_alone=True),
         json_file(f"{box.paths.mount}/box.json", box_json(box), 0o644),
         json_file(box.paths.record, record(box, context, secrets, digester), 0o600),
     ]
+
+
+def limits_recorded(box: Box, recorded: Mapping[str, Any], limits: Iterable[str]) -> File:
+    """A record as it was but for ``limits``, which were set on the living container since."""
+    declared = box.spec.canonical()
+    spec = {**recorded["spec"], **{key: declared[key] for key in limits}}
+    return json_file(box.paths.record, {**recorded, "spec": spec}, 0o600)
 
 
 def passwd(uid: int) -> str:
@@ -89,7 +96,7 @@ def box_json(box: Box) -> dict[str, Any]:
         "lead": spec.lead,
         "permission_mode": spec.permission_mode,
         "yolo": spec.yolo,
-        "agents": list(spec.agents),
+        "agents": sorted(spec.agents),
         "secrets": list(spec.secrets),
         "credentials": spec.credentials,
         "ports": {"page": _naming.PAGE_PORT, "hooks": _naming.HOOK_PORT},

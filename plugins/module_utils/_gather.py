@@ -11,18 +11,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from . import _box, _files, _host, _naming, _plan, _state, _swap
+from . import _box, _files, _host, _mounted, _naming, _plan, _state, _swap
+from ._advisory import unenforced_limits
 from ._apply import PREPARE
 from ._box import Box, EngineFacts, ImageFacts, Setting
 from ._engine import Engine
-from ._errors import DeclarationError
+from ._errors import AgentboxError, DeclarationError
+from ._health_cgroup import CgroupMount, mounted, read_cgroup
+from ._health_facts import CgroupFacts
 from ._image_plan import parse_agents
 from ._naming import BoxPaths
 from ._payload import create_payload, volumes
 from ._plan import Situation
 from ._ports import publisher
 from ._spec import BoxSpec
-from ._state import Digester, Directory, File
+from ._state import Digester, Directory, File, Found
 from ._swap import ASIDE, Swap
 from ._volumes import Volume, unprepared
 
@@ -43,6 +46,7 @@ def engine_facts(engine: Engine | None) -> EngineFacts:
         runtimes=tuple(sorted(info.get("Runtimes") or {})) or None,
         podman=engine.identity.podman,
         data_root=str(info.get("DockerRootDir") or ""),
+        unenforced=unenforced_limits(info),
     )
 
 
@@ -189,11 +193,35 @@ class Gatherer:
         """The container that counts as box ``name``, and the recreation that was interrupted there."""
         swap = _swap.pending(BoxPaths(self._setting.state_dir, name))
         container = _naming.container_name(self._setting.instance, name)
-        if self._engine is None or not (swap or container in self._containers):
+        if self._engine is None:
             return None, swap
         if swap is None and container in self._inspected:
             return self._inspected[container].result(), None
-        return _swap.live_container(self._engine, container, swap), swap
+        if swap or container in self._containers:
+            return _swap.live_container(self._engine, container, swap), swap
+        renamed = self._renamed(name)
+        return (self._engine.inspect_container(renamed) if renamed else None), swap
+
+    def _renamed(self, box: str) -> str | None:
+        """The container of a box under a name that somebody gave it: it has the box's labels, and its files mounted.
+
+        Labels alone would not do, an image made of the box has them too.
+        """
+        paths = BoxPaths(self._setting.state_dir, box)
+        found = [
+            name
+            for name, item in sorted(self._containers.items())
+            if self._is_own(name)
+            and item["Labels"].get(_naming.LABEL_BOX) == box
+            and any(mount.get("Source") == paths.mount for mount in item.get("Mounts") or [])
+            and not name.endswith((ASIDE, PREPARE))
+        ]
+        if len(found) > 1:
+            raise AgentboxError(
+                f"containers {' and '.join(found)} are both box {box}, and neither has its name",
+                f"Remove one, or rename the right one to {_naming.container_name(self._setting.instance, box)}",
+            )
+        return found[0] if found else None
 
     def resolve(self, spec: BoxSpec) -> Box:
         """The box with everything decided. Raises ``DeclarationError`` for what can't be on this host."""
@@ -273,11 +301,15 @@ class Gatherer:
             live=live,
             image=facts,
             image_environment=self._image_environment(live),
+            enforced=self._enforced(box, live),
+            networks=self._network_ids,
+            replaced=_replaced(box, live),
             record=_record(box, swap),
             swap=swap,
             free=tuple(free),
             bound=tuple(bound),
-            shown={item.path: _state.shown(item, self._short_digest) for item in (*free, *bound)},
+            found={item.path: on_disk for item in (*free, *bound) if (on_disk := _found(item, swap))},
+            digest=self._short_digest,
             leftovers=_undeclared_secrets(box),
             volumes=self._volumes,
             unprepared=unprepared(
@@ -292,6 +324,29 @@ class Gatherer:
         )
         sparing = box.spec.recreate == "drift" or (upgrade and box.spec.recreate == "never")
         return self._with_viewers(box, situation) if sparing and not recreate_busy else situation
+
+    @cached_property
+    def _network_ids(self) -> dict[str, str]:
+        return {name: str(item["Id"]) for name, item in self._networks.items()}
+
+    @cached_property
+    def _cgroup_mounts(self) -> tuple[CgroupMount, ...]:
+        return mounted()
+
+    def _enforced(self, box: Box, live: Mapping[str, Any] | None) -> CgroupFacts | None:
+        """What the kernel enforces on a box that shall go on running, but for what this engine can't make it enforce.
+
+        Of gVisor's container it is the sandbox that the kernel knows.
+        """
+        pid = _running_process(box, live)
+        if not pid or not live or box.spec.runtime != "runc":
+            return None
+        facts = read_cgroup(pid, str(live["Id"]), mounts=self._cgroup_mounts)
+        if not isinstance(facts, CgroupFacts):
+            return None
+        ignored = self._setting.engine.unenforced
+        limits = replace(facts.limits, **dict.fromkeys(ignored))
+        return replace(facts, limits=limits, unlimited=facts.unlimited - ignored)
 
     def _warn_of_leftover(self, box: Box, swap: Swap | None) -> None:
         leftover = f"{box.container}{ASIDE}"
@@ -335,7 +390,7 @@ class Gatherer:
         if self._engine is None or live is None or _plan.status(live) != "running":
             return situation
         payload = create_payload(box, situation.image.context if situation.image else "")
-        if not _plan.find_drift(box, situation, payload):
+        if not _plan.needs_new(_plan.find_drift(box, situation, payload)):
             return situation
         command = ["tmux", "-L", _naming.TMUX_SOCKET, "list-clients"]
         code, clients = self._engine.run(live["Id"], command, timeout=_ANSWER_SECONDS, most=_ANSWER_BYTES)
@@ -367,6 +422,21 @@ def _published(live: Mapping[str, Any]) -> set[tuple[int, str]]:
     }
 
 
+def _running_process(box: Box, live: Mapping[str, Any] | None) -> int:
+    """Process id of a container that shall go on running; 0 for every other."""
+    return int(live["State"].get("Pid") or 0) if live and box.spec.state == "started" else 0
+
+
+def _replaced(box: Box, live: Mapping[str, Any] | None) -> dict[str, str]:
+    """Mounts of a box that shall go on running, and what it does not see in them any more."""
+    pid = _running_process(box, live)
+    if not pid or not live:
+        return {}
+    binds = [mount for mount in live["HostConfig"].get("Mounts") or [] if mount.get("Type") == "bind"]
+    sources = {str(mount["Target"]): str(mount["Source"]) for mount in binds}
+    return _mounted.replaced(pid, sources, {"/etc/passwd": _files.passwd(box.uid).encode()})
+
+
 def _record(box: Box, swap: Swap | None) -> dict[str, Any]:
     """The record of the container that counts: with a recreation to take back, the one from before it."""
     if swap is None or not swap.restores(box.paths.record):
@@ -381,6 +451,14 @@ def _differs(item: Directory | File, swap: Swap | None) -> bool:
         before = swap.previous[item.path]
         return before is None or (before[0].encode(), before[1]) != (item.content, item.mode)
     return _state.directory_differs(item) if isinstance(item, Directory) else _state.file_differs(item)
+
+
+def _found(item: Directory | File, swap: Swap | None) -> Found | None:
+    """What is on disk, once an interrupted recreation is taken back."""
+    if isinstance(item, File) and swap and swap.restores(item.path):
+        before = swap.previous[item.path]
+        return Found(before[1], os.geteuid(), before[0].encode()) if before else None
+    return _state.find(item)
 
 
 def _undeclared_secrets(box: Box) -> tuple[str, ...]:

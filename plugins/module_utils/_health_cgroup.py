@@ -16,6 +16,8 @@ from ._health_facts import CgroupFacts, Hidden, Limits, ProcessFacts
 HOST_ROOT = Path("/")
 # cgroup v1 writes "no limit" as the largest multiple of a page below 2^63.
 _V1_NO_LIMIT = 1 << 62
+_PAGE = 4096  # bytes; the kernel rounds memory limits to pages
+_CPU_STEP = 0.01
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,15 @@ def read_process(pid: int, root: Path = HOST_ROOT) -> ProcessFacts | Hidden:
         return Hidden(f"the status of process {pid} cannot be read ({error})")
 
 
-def read_cgroup(pid: int, container_id: str, root: Path = HOST_ROOT) -> CgroupFacts | Hidden:
-    """Limits and events of the container whose first process is ``pid``.
+def mounted(root: Path = HOST_ROOT) -> tuple[CgroupMount, ...]:
+    """The hierarchies of the host, for ``read_cgroup()`` of many containers."""
+    return parse_mounts(_text(root / "proc/self/mountinfo") or "")
+
+
+def read_cgroup(
+    pid: int, container_id: str, root: Path = HOST_ROOT, mounts: Iterable[CgroupMount] | None = None
+) -> CgroupFacts | Hidden:
+    """Limits and events of the container whose first process is ``pid``; ``mounts`` are read anew when they are None.
 
     The process must be in a cgroup that names the container: process ids of an engine behind another process
     namespace mean other processes here.
@@ -127,8 +136,8 @@ def read_cgroup(pid: int, container_id: str, root: Path = HOST_ROOT) -> CgroupFa
     memberships = parse_memberships(_text(_proc(root, pid) / "cgroup") or "")
     if not any(container_id in member.path for member in memberships):
         return Hidden("the engine's processes are not visible from here")
-    mounts = parse_mounts(_text(root / "proc/self/mountinfo") or "")
-    places = {name: locate(name, memberships, mounts) for name in ("memory", "pids", "cpu")}
+    known_mounts = mounted(root) if mounts is None else tuple(mounts)
+    places = {name: locate(name, memberships, known_mounts) for name in ("memory", "pids", "cpu")}
     known = {name: place for name, place in places.items() if place is not None}
     if not known:
         return Hidden("no cgroup file system is mounted here")
@@ -189,6 +198,11 @@ def _facts(cgroups: Mapping[str, tuple[int, _Files]]) -> CgroupFacts:
         pids_refused=pids_refused,
         pids_current=pids_current,
     )
+
+
+def tolerance(name: str) -> float:
+    """How far a limit in force, named as in ``Limits``, may be from what was asked for and still be the same."""
+    return {"pids": 0, "cpus": _CPU_STEP}.get(name, _PAGE)
 
 
 def _whole(value: float | None) -> int | None:

@@ -7,12 +7,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ._health import Check, Verdict, overall, plain, size
+from ._health_cgroup import tolerance
 from ._health_facts import BoxFacts, CgroupFacts, Expected, Hidden, Limits, ProcessFacts
 
 _RECREATE = "Recreate the box (`recreate: drift` or `agentbox rebuild`) and find out who changed it"
 _ENGINE_SOCKETS = ("docker.sock", "podman.sock", "containerd.sock", "crio.sock")
-_PAGE = 4096  # bytes; the kernel rounds memory limits to pages
-_CPU_STEP = 0.01
 SECCOMP_FILTER = 2
 
 Figures = Mapping[str, float | None]
@@ -215,16 +214,12 @@ def _differences(
         if name in unlimited or (limit is None and real is None) or (real is None and where != "in force"):
             declared = "" if limit is None else f"declared {_figure(name, limit)}, "
             yield "fail", f"{limit_title(name)}: {declared}{where} no limit"
-        elif limit is not None and real is not None and abs(real - limit) > _tolerance(name):
+        elif limit is not None and real is not None and abs(real - limit) > tolerance(name):
             verdict: Verdict = "fail" if real > limit else "warn"
             yield (
                 verdict,
                 f"{limit_title(name)}: declared {_figure(name, limit)}, {where} {_figure(name, real)}",
             )
-
-
-def _tolerance(name: str) -> float:
-    return {"pids": 0, "cpus": _CPU_STEP}.get(name, _PAGE)
 
 
 def _limits_result(name: str, problems: list[tuple[Verdict, str]]) -> Check:

@@ -200,7 +200,8 @@ OPTIONS: tuple[Option, ...] = (
         "recreate",
         "never",
         ("never", "drift", "always"),
-        "Whether a box that differs from its declaration is made anew. V(drift) spares a box somebody is attached to.",
+        "Whether a box is made anew that differs from its declaration in what can't be changed on a living container. "
+        "V(drift) spares a box somebody is attached to.",
     ),
     Option("image", "str", None, values.image, "Image of the box, by default the instance's own."),
 )

@@ -5,17 +5,19 @@ Pure: everything read before stands in ``Situation``; applying is the matter of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import _drift, _naming
+from . import _drift, _naming, _state
 from ._box import Box, ImageFacts
-from ._drift import Drift
+from ._drift import Drift, Live, Recorded
 from ._errors import AgentboxError, DeclarationError
+from ._files import limits_recorded
+from ._health_facts import CgroupFacts
 from ._payload import create_payload, volumes
-from ._spec import SCHEMA
-from ._state import Directory, File
+from ._spec import LIMITS, SCHEMA
+from ._state import Directory, File, Found
 from ._swap import Swap
 from ._values import human_size
 from ._volumes import Volume
@@ -33,6 +35,10 @@ REMOVE_NETWORK = "remove_network"
 REMOVE_VOLUME = "remove_volume"
 CREATE = "create"
 RECREATE = "recreate"
+RENAME = "rename"
+LEAVE_NETWORK = "leave_network"
+JOIN_NETWORK = "join_network"
+UPDATE = "update"
 START = "start"
 UNPAUSE = "unpause"
 STOP = "stop"
@@ -75,13 +81,15 @@ class Situation:
     live: Mapping[str, Any] | None  # inspect of its container
     image: ImageFacts | None = None  # of the declared reference
     image_environment: tuple[str, ...] = ()  # of the image that live runs
+    enforced: CgroupFacts | None = None  # see _drift.Live, as networks and replaced
+    networks: Mapping[str, str] = field(default_factory=dict)
+    replaced: Mapping[str, str] = field(default_factory=dict)
     record: Mapping[str, Any] = field(default_factory=dict)
     swap: Swap | None = None  # an interrupted recreation
     free: tuple[Directory | File, ...] = ()  # see _files.py; those that differ from the disk
     bound: tuple[File, ...] = ()
-    shown: Mapping[str, tuple[str | None, str]] = field(
-        default_factory=dict
-    )  # those of free and bound in a diff, by path
+    found: Mapping[str, Found] = field(default_factory=dict)  # on disk, by path, of free and bound
+    digest: Callable[[bytes], str] = lambda _: ""  # stands for the content of a file in a diff
     leftovers: tuple[str, ...] = ()  # paths that nothing declares any more
     volumes: Mapping[str, Volume] = field(default_factory=dict)  # that exist, by name
     unprepared: tuple[str, ...] = ()  # volumes whose root has to be given to the box uid
@@ -99,7 +107,7 @@ class BoxPlan:
     container: str
     actions: tuple[Action, ...]
     drift: tuple[Drift, ...] = ()  # stays
-    repaired: tuple[Drift, ...] = ()  # goes with a recreation
+    repaired: tuple[Drift, ...] = ()  # goes with the actions
     payload: Mapping[str, Any] = field(default_factory=dict)
     before: Mapping[str, Any] = field(default_factory=dict)
     after: Mapping[str, Any] = field(default_factory=dict)
@@ -182,43 +190,57 @@ def plan_box(box: Box, situation: Situation) -> BoxPlan:
     if status(live) == "removing":
         raise AgentboxError(f"container {box.container} is being removed", "Try again in a moment")
     payload = create_payload(box, situation.image.context if situation.image else "")
-    drift = find_drift(box, situation, payload) if live and status(live) != "dead" else []
-    recreate = bool(drift) and may_recreate(box, situation)
+    drift = find_drift(box, situation, payload)
+    recreate = needs_new(drift) and may_recreate(box, situation)
     made_anew = recreate or live is None or status(live) == "dead"
     if made_anew:
         _check_creatable(box, situation)
     wants_port = made_anew or status(live) not in RUNNING_STATES
     if box.spec.state == "started" and wants_port and situation.port_problem:
         raise DeclarationError(f"{box.spec.path}.{situation.port_problem}", "Free the port or declare another")
+    repaired = [item for item in drift if recreate or item.in_place]
+    kept = [item for item in drift if item not in repaired]
+    files, lost = _files_now(box, situation, kept, recreate=recreate)
+    kept += lost
     actions = [
         *_recovery(situation),
-        *_preparation(box, _files_now(situation, drift, recreate=recreate)),
-        *_container_actions(box, situation, recreate=recreate),
+        *_preparation(box, files),
+        *_container_actions(box, situation, payload, repaired, recreate=recreate),
     ]
-    before, after = _difference(box, situation, actions, drift if recreate else [])
+    before, after = _difference(box, situation, actions, repaired)
     return BoxPlan(
         name=box.spec.name,
         container=box.container,
         actions=tuple(actions),
-        drift=() if recreate else tuple(drift),
-        repaired=tuple(drift) if recreate else (),
+        drift=tuple(kept),
+        repaired=tuple(repaired),
         payload=payload,
         before=before,
         after=after,
-        warnings=tuple(_warnings(box, situation, [] if recreate else drift)),
+        warnings=tuple(_warnings(box, situation, kept)),
     )
 
 
 def find_drift(box: Box, situation: Situation, payload: Mapping[str, Any]) -> list[Drift]:
-    """Differences of the live container that only a new one can put right."""
-    if situation.live is None:
+    """Differences of the live container, those that can be put right in place and those that only a new one can."""
+    if situation.live is None or status(situation.live) == "dead":
         return []
-    same_schema = situation.record.get("schema") == SCHEMA
-    recorded = {
-        "declared": box.spec.canonical(),
-        "live": situation.record.get("spec") or {} if same_schema else {},
-    }
-    return _drift.compare(payload, situation.live, situation.image_environment, recorded)
+    live = Live(situation.live, situation.image_environment, situation.enforced, situation.networks, situation.replaced)
+    # Podman's update call knows only some of the limits, and that of gVisor's container depends on its version.
+    updatable = not box.setting.engine.podman and box.spec.runtime == "runc"
+    return _drift.compare(payload, live, box.spec.canonical(), _recorded(situation), updatable=updatable)
+
+
+def _recorded(situation: Situation) -> Recorded:
+    record = situation.record
+    if record.get("schema") != SCHEMA or not isinstance(record.get("spec"), Mapping):
+        return Recorded()
+    return Recorded(record["spec"], str(record.get("context")))
+
+
+def needs_new(drift: Iterable[Drift]) -> bool:
+    """Whether only a new container puts all of ``drift`` right."""
+    return any(not item.in_place for item in drift)
 
 
 def may_recreate(box: Box, situation: Situation) -> bool:
@@ -268,12 +290,45 @@ def _recovery(situation: Situation) -> Iterator[Action]:
         yield Action(FINISH_SWAP, situation.swap.describe(), situation.swap)
 
 
-def _files_now(situation: Situation, drift: Iterable[Drift], *, recreate: bool) -> Situation:
-    """Leave out files that have to change together with the container: in a recreation, or not at all."""
-    if recreate:
-        kept = tuple(item for item in situation.free if isinstance(item, Directory) or item.secret)
-        return replace(situation, free=kept, bound=())
-    return replace(situation, bound=()) if drift else situation
+def _files_now(
+    box: Box, situation: Situation, kept: Iterable[Drift], *, recreate: bool
+) -> tuple[Situation, list[Drift]]:
+    """What is to be written now, and which files can't be written because the container stays as it is."""
+    if recreate:  # files other than secrets come with the new container, or not at all
+        free = tuple(item for item in situation.free if isinstance(item, Directory) or item.secret)
+        return replace(situation, free=free, bound=()), []
+    if not kept:
+        return situation, []
+    bound, lost = _bound_to(box, situation, {item.path for item in kept})
+    return replace(situation, bound=tuple(bound)), lost
+
+
+def _bound_to(box: Box, situation: Situation, kept: Container[str]) -> tuple[list[File], list[Drift]]:
+    """Files that say what a container was made for, while it differs in ``kept`` and stays: they keep saying so.
+
+    Their modes are put right, the user database where the uid is the same, and the limits in the record.
+    """
+    files, lost = [], []
+    for wanted in situation.bound:
+        found = situation.found.get(wanted.path)
+        content = found.content if found else None
+        if wanted.path == box.paths.passwd and "uid" not in kept:
+            content = wanted.content
+        elif wanted.path == box.paths.record and content and _is_recorded(situation):
+            limits = [key for key in LIMITS if key not in kept]
+            content = limits_recorded(box, situation.record, limits).content
+        if content is None:
+            lost.append(Drift(f"file {wanted.path}", "present", None))
+            continue
+        file = replace(wanted, content=content)
+        if found is None or _state.differs(file, found):
+            files.append(file)
+    return files, lost
+
+
+def _is_recorded(situation: Situation) -> bool:
+    labels = situation.live["Config"].get("Labels") or {} if situation.live else {}
+    return _recorded(situation).is_of(labels)
 
 
 def _preparation(box: Box, situation: Situation) -> Iterator[Action]:
@@ -288,24 +343,50 @@ def _preparation(box: Box, situation: Situation) -> Iterator[Action]:
         yield Action(REMOVE_PATH, path, path)
 
 
-def _container_actions(box: Box, situation: Situation, *, recreate: bool) -> Iterator[Action]:
+def _container_actions(
+    box: Box, situation: Situation, payload: Mapping[str, Any], repaired: Iterable[Drift], *, recreate: bool
+) -> Iterator[Action]:
     name, started = box.container, box.spec.state == "started"
     live, state = situation.live, status(situation.live)
     if recreate and live:
         free = tuple(item for item in situation.free if isinstance(item, File) and not item.secret)
         yield Action(RECREATE, name, Replacement(live, free + situation.bound, situation.unprepared))
         return
+    if live:
+        yield from _renaming(box, situation)
     if state == "dead":
         yield Action(REMOVE, name)
         state = "absent"
     if state == "absent":
         yield Action(CREATE, name, situation.unprepared)
-    if started and state == "paused":
-        yield Action(UNPAUSE, name)
-    elif started and state not in RUNNING_STATES:
-        yield Action(START, name)
     elif not started and state in RUNNING_STATES:
         yield Action(STOP, name)
+    elif started and state == "paused":
+        yield Action(UNPAUSE, name)
+    yield from _repairs(name, situation, payload, repaired)
+    if started and state not in RUNNING_STATES:
+        yield Action(START, name)
+
+
+def _renaming(box: Box, situation: Situation) -> Iterator[Action]:
+    """Give a container its name back; an interrupted recreation does that itself."""
+    name = str(situation.live["Name"]).lstrip("/") if situation.live else box.container
+    if name != box.container and (situation.swap is None or situation.swap.committed):
+        yield Action(RENAME, f"{name} to {box.container}", (name, box.container))
+
+
+def _repairs(
+    name: str, situation: Situation, payload: Mapping[str, Any], repaired: Iterable[Drift]
+) -> Iterator[Action]:
+    """What puts a living container right."""
+    paths = {item.path for item in repaired}
+    if situation.live and paths & {"network", "networks"}:
+        leaving, joining = _drift.network_changes(payload, Live(situation.live, networks=situation.networks))
+        yield from (Action(LEAVE_NETWORK, f"{name} from {network}", (name, network)) for network in leaving)
+        yield from (Action(JOIN_NETWORK, f"{name} to {network}", (name, network)) for network in joining)
+    keys = sorted({key for item in repaired for key in item.updates})
+    if keys:
+        yield Action(UPDATE, name, {key: payload["HostConfig"][key] for key in keys})
 
 
 def _difference(
@@ -326,8 +407,11 @@ def _difference(
             after["workspace_acl"] = [f"user:{uid}:rwX, also as default" for uid in box.acl_uids]
         elif action.kind == MAKE_WORKSPACE:
             before[action.detail], after[action.detail] = None, f"directory, uid {box.uid}"
-        elif action.detail in situation.shown:
-            before[action.detail], after[action.detail] = situation.shown[action.detail]
+        elif action.kind == RENAME:
+            before["container"], after["container"] = action.subject
+        elif action.kind in (MAKE_DIRECTORY, WRITE_FILE):
+            found = situation.found.get(action.detail)
+            before[action.detail], after[action.detail] = _state.shown(action.subject, found, situation.digest)
         elif action.kind == REMOVE_PATH:
             before[action.detail], after[action.detail] = "present", None
     return before, after

@@ -64,6 +64,39 @@ _RESERVED_VARIABLES = ("HOME",)
 _HOST_RESERVE = 512 << 20
 # Options that rule what a run does and not what the box is, and a template, whose values count; no part of the digest.
 _NOT_HASHED = ("state", "recreate", "workspace_access", "name", "size")
+# Options that every run compares on the living container (_live_fields.py). A digest of them would call a box different
+# whose declaration merely names what it has already, and whose limits were put right in place.
+_COMPARED_LIVE = frozenset(
+    {
+        "workspace",
+        "workspace_target",
+        "uid",
+        "memory",
+        "cpus",
+        "pids",
+        "shm_size",
+        "tmp_size",
+        "publish",
+        "network",
+        "networks",
+        "ports",
+        "healthcheck",
+        "env",
+        "timezone",
+        "locale",
+        "mounts",
+        "volumes",
+        "gpus",
+        "runtime",
+        "read_only",
+        "seccomp",
+        "image",
+    }
+)
+# Options that the engine can change on a living container.
+LIMITS = ("memory", "cpus", "pids")
+# Lists whose order means nothing.
+_SETS = ("agents", "mounts", "volumes")
 _BY_NAME = {option.name: option for option in OPTIONS}
 
 
@@ -114,14 +147,24 @@ class BoxSpec:
         return [*page, *(("ports", port.at) for port in self.ports)]
 
     def canonical(self) -> dict[str, Any]:
-        """What the digest is made of: plain JSON values, the same for every spelling of one declaration."""
+        """Plain JSON values, the same for every spelling of one declaration."""
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        for key in _SETS:
+            plain[key].sort(key=str)
         return {key: plain[key] for key in sorted(plain) if key != "path" and key not in _NOT_HASHED}
 
 
+def unseen(canonical: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a canonical declaration that no inspection of a container tells."""
+    return {key: value for key, value in canonical.items() if key not in _COMPARED_LIVE}
+
+
 def digest(canonical: Mapping[str, Any], image_context: str) -> str:
-    """Value of label ``agentbox.spec``: sha256 of a canonical declaration and the image's context digest."""
-    text = json.dumps({"schema": SCHEMA, "box": canonical, "image": image_context}, sort_keys=True)
+    """Value of label ``agentbox.spec``: sha256 of what only a label can tell of a container.
+
+    That is the unseen part of its canonical declaration, and the digest of its image's context.
+    """
+    text = json.dumps({"schema": SCHEMA, "box": unseen(canonical), "image": image_context}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -40,13 +40,27 @@ class Directory:
 
 @dataclass(frozen=True)
 class File:
-    """A file as it has to be. ``secret`` keeps its content out of every diff."""
+    """A file as it has to be. ``secret`` keeps its content out of every diff.
+
+    ``mounted_alone`` is one that a container mounts by itself and not with its directory: who has mounted it sees only
+    what is written into it, never what takes its place.
+    """
 
     path: str
     content: bytes
     mode: int
     uid: int | None = None
     secret: bool = False
+    mounted_alone: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """A directory or file as it is on disk. ``content`` is None for a directory."""
+
+    mode: int
+    uid: int
+    content: bytes | None = None
 
 
 def instance_directory(state_dir: str, below: str = "") -> Directory:
@@ -93,6 +107,9 @@ def write_file(wanted: File) -> None:
     """Put a file in place in one step, with mode and owner from the first byte, durably."""
     file_differs(wanted)  # refuses links and directories
     target = Path(wanted.path)
+    if wanted.mounted_alone and target.exists():
+        _overwrite(wanted)
+        return
     temporary = target.with_name(f".{target.name}.new")
     with _explained(wanted.path, "write"), _writable(target.parent):
         try:
@@ -103,6 +120,19 @@ def write_file(wanted: File) -> None:
             temporary.unlink(missing_ok=True)
             raise
         _sync_directory(target.parent)
+
+
+def _overwrite(wanted: File) -> None:
+    """Put right what lies in place, for those who have mounted it. A run killed amid it is put right by the next."""
+    with _explained(wanted.path, "write"):
+        Path(wanted.path).chmod(wanted.mode)  # an ordinary owner may have lost the right to write
+        descriptor = os.open(wanted.path, os.O_WRONLY | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "wb") as stream:
+            _own(descriptor, wanted.path, wanted.mode, wanted.uid)
+            stream.write(wanted.content)
+            stream.truncate()
+            stream.flush()
+            os.fsync(descriptor)
 
 
 def _write_new(path: Path, wanted: File) -> None:
@@ -125,27 +155,41 @@ def replace_link(link: Path, target: str) -> None:
         new.replace(link)
 
 
-def shown(item: Directory | File, digest: Callable[[bytes], str]) -> tuple[str | None, str]:
+def find(item: Directory | File) -> Found | None:
+    """What is on disk where ``item`` has to be; None for nothing."""
+    found = _lstat(item.path)
+    if found is None:
+        return None
+    content = None if isinstance(item, Directory) else read_file(item.path)
+    return Found(stat.S_IMODE(found.st_mode), found.st_uid, content)
+
+
+def differs(wanted: File, found: Found) -> bool:
+    """Whether a file that was found is not as wanted."""
+    owner = os.geteuid() if wanted.uid is None else wanted.uid
+    return (found.mode, found.uid, found.content) != (wanted.mode, owner, wanted.content)
+
+
+def shown(item: Directory | File, found: Found | None, digest: Callable[[bytes], str]) -> tuple[str | None, str]:
     """How a diff shows a directory or file: as it is (None: not there) and as it has to be.
 
     ``digest`` stands for contents, so that a change is seen and a secret is not. There is no change of what is new, and
     check mode could not know the key of its digest.
     """
-    found = _lstat(item.path)
     owner = os.geteuid() if item.uid is None else item.uid
     if isinstance(item, Directory):
-        before = found and f"directory, {_metadata(found.st_mode, found.st_uid)}"
-        return before, f"directory, {_metadata(item.mode, owner)}"
+        was = f"directory, {_metadata(found.mode, found.uid)}" if found else None
+        return was, f"directory, {_metadata(item.mode, owner)}"
     after = f"file, {_metadata(item.mode, owner)}"
     if not found:
         return None, after
-    before = f"file, {_metadata(found.st_mode, found.st_uid)}"
-    contents = digest(read_file(item.path) or b""), digest(item.content)
+    before = f"file, {_metadata(found.mode, found.uid)}"
+    contents = digest(found.content or b""), digest(item.content)
     return (f"{before}, content {contents[0]}", f"{after}, content {contents[1]}") if all(contents) else (before, after)
 
 
 def _metadata(mode: int, uid: int) -> str:
-    return f"mode {stat.S_IMODE(mode):04o}, uid {uid}"
+    return f"mode {mode:04o}, uid {uid}"
 
 
 def read_file(path: str) -> bytes | None:

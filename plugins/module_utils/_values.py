@@ -295,7 +295,7 @@ def _volume_name(value: object) -> str:
 
 
 def _mounts(value: object, source_key: str, parse_source: Callable[[object], str]) -> tuple[Mount, ...]:
-    return tuple(sorted(each(value, lambda item: _mount(item, source_key, parse_source))))
+    return tuple(each(value, lambda item: _mount(item, source_key, parse_source)))
 
 
 def _mount(item: object, source_key: str, parse_source: Callable[[object], str]) -> Mount:

@@ -12,9 +12,11 @@ description:
     session. Boxes are worked on side by side; one that fails does not stop the others, and the task then fails naming
     it.
   - A wrong declaration fails with the path of every wrong key, before anything changes.
-  - The security settings and limits of living containers are compared every time. What can't be put right without a
-    new container is returned as drift, unless the box's V(recreate) allows to make it anew. A box made anew keeps its
-    workspace, HOME and caches; what ran in its panes ends. If the new container does not work the old one comes back.
+  - The security settings and limits of living containers are compared every time, with what the engine says and with
+    what the kernel enforces. Memory, CPUs, processes, networks and the container's name are put right on the living
+    container. What can't be put right without a new one is returned as drift, unless the box's V(recreate) allows to
+    make it anew. A box made anew keeps its workspace, HOME and caches; what ran in its panes ends. If the new container
+    does not work the old one comes back.
 extends_documentation_fragment:
   - agentbox.fleet.engine
   - agentbox.fleet.common.instance
@@ -218,8 +220,8 @@ options:
         default: false
       recreate:
         description: >-
-          Whether a box that differs from its declaration is made anew. V(drift) spares a box somebody is attached
-          to.
+          Whether a box is made anew that differs from its declaration in what can't be changed on a living container.
+          V(drift) spares a box somebody is attached to.
         type: str
         choices: [never, drift, always]
         default: never
@@ -411,8 +413,8 @@ actions:
     action:
       description: >-
         One of C(make_directory), C(write_file), C(remove_path), C(make_workspace), C(set_acl), C(create_network),
-        C(remove_network), C(remove_volume), C(create), C(recreate), C(finish_swap), C(start), C(unpause), C(stop),
-        C(remove).
+        C(remove_network), C(remove_volume), C(create), C(recreate), C(finish_swap), C(rename), C(leave_network),
+        C(join_network), C(update), C(start), C(unpause), C(stop), C(remove).
       type: str
     detail:
       description: On what.

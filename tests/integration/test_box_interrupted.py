@@ -117,14 +117,14 @@ def test_a_killed_recreation_is_taken_up(
     assert not first.get("failed"), first
     site.run("one", "echo kept > ~/kept")
     other = engine.inspect_container(site.container("two"))["Id"]
-    task = site.task(site.box("one", pids=200, recreate="drift"), site.box("two"))
+    task = site.task(site.box("one", shm_size="300m", recreate="drift"), site.box("two"))
     killed = kill_when(engine, site, reached, task)
     assert killed["failed"] is True, "the run ended before it was killed"
     completed, again = runs.play([task, task]).results
     assert not completed.get("failed"), completed
     assert again["changed"] is False, again
     assert_whole(engine, site, "one", "two")
-    assert engine.inspect_container(site.container("one"))["HostConfig"]["PidsLimit"] == 200
+    assert engine.inspect_container(site.container("one"))["HostConfig"]["ShmSize"] == 300 << 20
     assert engine.inspect_container(site.container("two"))["Id"] == other
     assert site.run("one", "cat ~/kept") == "kept\n"
 

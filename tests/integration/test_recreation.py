@@ -15,7 +15,7 @@ from agentbox._shared import _engine, _state, _swap
 from tests.integration import engines, runs
 from tests.integration.sites import Site, files
 
-PIDS = 300  # what the changed declaration says
+MADE, ANEW = 256 << 20, 300 << 20  # sizes of /dev/shm in bytes: by default, and in the changed declaration
 
 
 def declared(site: Site, **changed: Any) -> dict[str, Any]:
@@ -41,15 +41,15 @@ def box_of(result: runs.Result) -> dict[str, Any]:
     return found
 
 
-def assert_whole(engine: docker.APIClient, site: Site, pids: int) -> None:
-    """One container with the right limit runs, its files describe it, and no journal is left."""
+def assert_whole(engine: docker.APIClient, site: Site, shm_size: int) -> None:
+    """One container with the right /dev/shm runs, its files describe it, and no journal is left."""
     assert names(engine, site) == [site.container("one")]
     live = engine.inspect_container(site.container("one"))
     assert live["State"]["Running"] is True
-    assert live["HostConfig"]["PidsLimit"] == pids
+    assert live["HostConfig"]["ShmSize"] == shm_size
     record = _state.read_json(site.paths("one").record)
     assert record is not None
-    assert record["spec"]["pids"] == pids
+    assert record["spec"]["shm_size"] == shm_size
     assert not Path(_swap.journal_path(site.paths("one"))).exists()
 
 
@@ -57,16 +57,16 @@ def test_a_differing_box_is_made_anew_and_keeps_what_lasts(engine: docker.APICli
     before = engine.inspect_container(site.container("one"))["Id"]
     run = engine.exec_create(before, ["touch", "/home/agent/kept", "/workspace/kept"])
     engine.exec_start(run["Id"])
-    kept = site.converge(declared(site, pids=PIDS))
-    assert (kept["changed"], [item["path"] for item in kept["drift"]]) == (False, ["pids"])
-    anew = site.converge(declared(site, pids=PIDS, recreate="drift"))
+    kept = site.converge(declared(site, shm_size=ANEW))
+    assert (kept["changed"], [item["path"] for item in kept["drift"]]) == (False, ["shm_size"])
+    anew = site.converge(declared(site, shm_size=ANEW, recreate="drift"))
     assert [action["action"] for action in anew["actions"]] == ["recreate"]
-    assert_whole(engine, site, PIDS)
+    assert_whole(engine, site, ANEW)
     live = engine.inspect_container(site.container("one"))
     assert live["Id"] != before
     run = engine.exec_create(live["Id"], ["ls", "/home/agent/kept", "/workspace/kept"])
     assert engine.exec_start(run["Id"]).split() == [b"/home/agent/kept", b"/workspace/kept"]
-    assert site.converge(declared(site, pids=PIDS, recreate="drift"))["changed"] is False
+    assert site.converge(declared(site, shm_size=ANEW, recreate="drift"))["changed"] is False
 
 
 def test_somebody_who_is_attached_is_spared(engine: docker.APIClient, site: Site) -> None:
@@ -79,26 +79,26 @@ def test_somebody_who_is_attached_is_spared(engine: docker.APIClient, site: Site
     seen = ["bash", "-c", "until tmux -L agentbox list-clients | grep -q .; do sleep 0.1; done"]
     engine.exec_start(engine.exec_create(container, seen)["Id"])
     before = engine.inspect_container(container)["Id"]
-    spared = site.converge(declared(site, pids=PIDS, recreate="drift"))
-    assert (spared["changed"], [item["path"] for item in spared["drift"]]) == (False, ["pids"])
+    spared = site.converge(declared(site, shm_size=ANEW, recreate="drift"))
+    assert (spared["changed"], [item["path"] for item in spared["drift"]]) == (False, ["shm_size"])
     assert engine.inspect_container(container)["Id"] == before
-    busy = site.converge(declared(site, pids=PIDS, recreate="drift"), recreate_busy=True)
+    busy = site.converge(declared(site, shm_size=ANEW, recreate="drift"), recreate_busy=True)
     terminal.close()
     assert busy["changed"] is True
-    assert_whole(engine, site, PIDS)
+    assert_whole(engine, site, ANEW)
 
 
 def test_a_new_container_that_fails_brings_the_old_one_back(engine: docker.APIClient, site: Site) -> None:
     container = site.container("one")
     before = engine.inspect_container(container)["Id"]
     broken = {**files(), "entry.sh": "echo no such luck\nexit 3\n"}
-    failed = site.converge(declared(site, pids=PIDS, recreate="always"), files=broken)
+    failed = site.converge(declared(site, shm_size=ANEW, recreate="always"), files=broken)
     assert failed["failed"] is True
     assert "does not stay up" in box_of(failed)["msg"]
     assert "no such luck" in box_of(failed)["msg"]
     assert "the old container is back" in box_of(failed)["msg"]
     assert engine.inspect_container(container)["Id"] == before
-    assert_whole(engine, site, 512)
+    assert_whole(engine, site, MADE)
     entry = Path(site.paths("one").mount, "entry.sh")
     assert entry.read_text(encoding="utf-8") == files()["entry.sh"]
     assert entry.stat().st_mode & 0o777 == 0o755
@@ -158,7 +158,7 @@ def test_a_run_killed_amid_a_recreation_is_taken_up(
     assert not taken_up.get("failed"), taken_up.get("msg")
     assert predicted["actions"][0]["action"] == "finish_swap"
     assert engine.inspect_container(site.container("one"))["Id"] == live["Id"]
-    assert_whole(engine, site, 512)
+    assert_whole(engine, site, MADE)
     assert site.converge(declared(site))["changed"] is False
 
 
@@ -171,4 +171,4 @@ def test_a_run_killed_after_the_new_container_worked_is_finished(engine: docker.
     finished = site.converge(declared(site))
     assert [action["action"] for action in finished["actions"]] == ["finish_swap"]
     assert engine.inspect_container(container)["Id"] == live["Id"]
-    assert_whole(engine, site, 512)
+    assert_whole(engine, site, MADE)

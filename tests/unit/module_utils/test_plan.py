@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import copy
+import json
+import os
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import pytest
 
-from agentbox._shared import _plan
+from agentbox._shared import _files, _plan, _state
 from agentbox._shared._errors import AgentboxError, DeclarationError
+from agentbox._shared._health_facts import CgroupFacts, Limits
 from agentbox._shared._plan import BoxPlan, ForeignBoxError, NewerBoxError, Situation, plan_absent, plan_box
 from agentbox._shared._spec import SCHEMA
-from agentbox._shared._state import File
+from agentbox._shared._state import Digester, File, Found
 from agentbox._shared._swap import Swap
 from agentbox._shared._volumes import Volume
-from tests.unit.module_utils.box_samples import GIB, IMAGE, STATE_DIR, UID, box, inspected, spec, workspace
+from tests.unit.module_utils.box_samples import (
+    CONTEXT,
+    GIB,
+    IMAGE,
+    SETTING,
+    STATE_DIR,
+    UID,
+    box,
+    inspected,
+    spec,
+    workspace,
+)
 
 Change = Callable[[dict[str, Any]], None]
 BOUND = File("/state/box.json", b"{}", 0o644)
@@ -75,40 +90,28 @@ def config(key: str, value: object) -> Change:
     return lambda live: live["Config"].__setitem__(key, value)
 
 
-def joined(live: dict[str, Any]) -> None:
-    live["NetworkSettings"]["Networks"]["other"] = {}
-
-
-def left(live: dict[str, Any]) -> None:
-    del live["NetworkSettings"]["Networks"]["abx"]
-
-
 @pytest.mark.parametrize(
     ("path", "change"),
     [
-        ("memory", host("Memory", GIB)),
-        ("hardening.memory_swap", host("MemorySwap", -1)),
-        ("cpus", host("NanoCpus", 1_000_000_000)),
-        ("pids", host("PidsLimit", -1)),
-        ("pids", host("PidsLimit", None)),
+        ("cpus", lambda live: live["HostConfig"].update(NanoCpus=0, CpuQuota=100_000, CpuPeriod=100_000)),
         ("hardening.cap_drop", host("CapDrop", None)),
         ("hardening.cap_add", host("CapAdd", ["NET_ADMIN"])),
         ("hardening.privileged", host("Privileged", True)),
         ("hardening.security_opt", host("SecurityOpt", None)),
-        ("hardening.security_opt", host("SecurityOpt", ["no-new-privileges", "seccomp=unconfined"])),
+        ("hardening.security_opt", host("SecurityOpt", ["no-new-privileges", "apparmor=unconfined"])),
+        ("seccomp", host("SecurityOpt", ["no-new-privileges", "seccomp=unconfined"])),
         ("hardening.namespaces", host("PidMode", "host")),
         ("hardening.namespaces", host("IpcMode", "host")),
         ("hardening.namespaces", host("UsernsMode", "host")),
         ("hardening.devices", host("Devices", [{"PathOnHost": "/dev/kvm"}])),
         ("hardening.ulimits", host("Ulimits", [])),
-        ("hardening.restart", host("RestartPolicy", {"Name": "no"})),
+        ("hardening.shares", host("CpusetCpus", "0")),
+        ("hardening.shares", host("CpuShares", 2)),
         ("hardening.init", host("Init", None)),
         ("hardening.log", host("LogConfig", {"Type": "syslog", "Config": {}})),
         ("hardening.publish_all", host("PublishAllPorts", True)),
         ("mounts", host("Binds", ["/var/run/docker.sock:/x"])),
         ("network", host("NetworkMode", "host")),
-        ("network", left),
-        ("networks", joined),
         ("publish", host("PortBindings", {"4317/tcp": [{"HostIp": "::", "HostPort": "1"}]})),
         ("tmp_size", host("Tmpfs", None)),
         ("read_only", host("ReadonlyRootfs", True)),
@@ -127,6 +130,173 @@ def test_what_changed_behind_the_label_is_seen(path: str, change: Change) -> Non
     assert path in [drift.path for drift in found.drift]
     assert found.actions == ()
     assert path in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "sent"),
+    [
+        ("memory", host("Memory", GIB), {"Memory": 4 * GIB, "MemorySwap": 4 * GIB}),
+        ("hardening.memory_swap", host("MemorySwap", -1), {"Memory": 4 * GIB, "MemorySwap": 4 * GIB}),
+        ("cpus", host("NanoCpus", 1_000_000_000), {"NanoCpus": 4_000_000_000}),
+        ("pids", host("PidsLimit", -1), {"PidsLimit": 512}),
+        ("pids", host("PidsLimit", None), {"PidsLimit": 512}),
+        ("hardening.restart", host("RestartPolicy", {"Name": "no"}), {"RestartPolicy": {"Name": "unless-stopped"}}),
+    ],
+)
+@pytest.mark.parametrize("recreate", ["never", "always"])
+@pytest.mark.parametrize("status", ["running", "exited"])
+def test_what_the_engine_can_change_is_put_right_on_the_living_container(
+    path: str, change: Change, sent: dict[str, Any], recreate: str, status: str
+) -> None:
+    state = "started" if status == "running" else "stopped"
+    declared = box(recreate=recreate, state=state)
+    live = inspected(declared, status=status)
+    change(live)
+    found = plan_box(declared, situation(live))
+    assert [(action.kind, action.subject) for action in found.actions] == [("update", sent)]
+    assert (found.drift, found.warnings, list(found.before)) == ((), (), [path])
+    assert found.before[path] != found.after[path]
+
+
+@pytest.mark.parametrize("engine", [{"podman": True}, {"runtimes": ("runc", "runsc")}])
+def test_an_engine_whose_update_call_is_not_known_to_work_is_not_asked(engine: dict[str, Any]) -> None:
+    setting = replace(SETTING, engine=replace(SETTING.engine, **engine))
+    declared = box(setting=setting, runtime="runc" if engine.get("podman") else "runsc")
+    live = inspected(declared)
+    live["HostConfig"]["PidsLimit"] = 1
+    found = plan_box(declared, situation(live))
+    assert ([drift.path for drift in found.drift], kinds(found)) == (["pids"], [])
+
+
+class TestNetworks:
+    """A living container can leave and join them."""
+
+    NOW: ClassVar = {"abx": "new", "other": "o"}
+
+    @staticmethod
+    def plan(joined: dict[str, Any], **declared: Any) -> BoxPlan:
+        live = inspected(box(**declared))
+        live["NetworkSettings"]["Networks"] = joined
+        return plan_box(box(**declared), situation(live, networks=TestNetworks.NOW))
+
+    @pytest.mark.parametrize(
+        ("joined", "expected"),
+        [
+            ({"abx": {"NetworkID": "new"}}, []),
+            ({"abx": {"NetworkID": ""}}, []),
+            ({}, ["join_network abx-web to abx"]),
+            ({"abx": {"NetworkID": "new"}, "other": {"NetworkID": "o"}}, ["leave_network abx-web from other"]),
+            ({"abx": {"NetworkID": "old"}}, ["leave_network abx-web from abx", "join_network abx-web to abx"]),
+        ],
+        ids=["in it", "in it since it was made", "taken out", "in another too", "made anew since"],
+    )
+    def test_of_a_box(self, joined: dict[str, Any], expected: list[str]) -> None:
+        found = self.plan(joined)
+        assert [f"{action.kind} {action.detail}" for action in found.actions] == expected
+        assert found.drift == ()
+        assert found.before != found.after or not expected
+
+    @pytest.mark.parametrize("joined", [{}, {"none": {"NetworkID": "n"}}])
+    def test_of_one_without(self, joined: dict[str, Any]) -> None:
+        assert self.plan(joined, network="none").actions == ()
+
+
+class TestEnforced:
+    """What the kernel enforces, whatever the engine says."""
+
+    @staticmethod
+    def plan(unlimited: set[str] | None = None, **limits: Any) -> BoxPlan:
+        declared = {"memory": 4 * GIB, "memory_swap": 4 * GIB, "pids": 512, "cpus": 4.0}
+        facts = CgroupFacts(version=2, limits=Limits(**{**declared, **limits}), unlimited=frozenset(unlimited or ()))
+        return plan_box(box(), situation(inspected(box()), enforced=facts))
+
+    def test_as_declared(self) -> None:
+        assert self.plan().actions == ()
+        assert self.plan(memory=4 * GIB - 4095, cpus=3.995).actions == ()
+        assert self.plan(memory_swap=None).actions == (), "a kernel that does not account for it"
+
+    @pytest.mark.parametrize(
+        ("path", "changed", "keys"),
+        [
+            ("memory", {"memory": 2 * GIB}, ["Memory", "MemorySwap"]),
+            ("hardening.memory_swap", {"memory_swap": None, "unlimited": {"memory_swap"}}, ["Memory", "MemorySwap"]),
+            ("pids", {"pids": 511}, ["PidsLimit"]),
+            ("cpus", {"cpus": 2.0}, ["NanoCpus"]),
+        ],
+    )
+    def test_changed_in_the_cgroup(self, path: str, changed: dict[str, Any], keys: list[str]) -> None:
+        found = self.plan(**changed)
+        assert [(action.kind, sorted(action.subject)) for action in found.actions] == [("update", keys)]
+        assert str(found.before[path]).endswith(" in force")
+        assert path in found.after
+
+
+def test_a_renamed_container_gets_its_name_back_and_goes_on() -> None:
+    live = inspected(box(), status="exited")
+    live["Name"] = "/mine"
+    found = plan_box(box(), situation(live))
+    assert [(action.kind, action.detail) for action in found.actions] == [
+        ("rename", "mine to abx-web"),
+        ("start", "abx-web"),
+    ]
+    assert (found.before["container"], found.after["container"]) == ("mine", "abx-web")
+
+
+def test_a_recreation_gives_the_name_back_itself() -> None:
+    aside = inspected(box())
+    aside["Name"] = "/abx-web.old"
+    swap = Swap("abx-web", "f" * 64, was_running=True, previous={})
+    assert kinds(plan_box(box(), situation(aside, swap=swap))) == ["finish_swap"]
+
+
+def test_a_mount_whose_source_was_made_anew_is_drift_until_the_box_is() -> None:
+    replaced = {"/agentbox": "/state/mount"}
+    kept = plan_box(box(), situation(inspected(box()), replaced=replaced))
+    assert ([drift.path for drift in kept.drift], kinds(kept)) == (["mounts./agentbox"], [])
+    anew = plan_box(box(recreate="drift"), situation(inspected(box()), replaced=replaced))
+    assert (kinds(anew), anew.drift) == (["recreate"], ())
+
+
+class TestFilesOfAContainerThatStays:
+    """With drift that stays, files go on telling of the container that is there."""
+
+    @staticmethod
+    def plan(found: dict[str, Found], record: dict[str, Any] | None = None, **declared: Any) -> BoxPlan:
+        """For a box of an older image, with all its files differing from what the declaration wants."""
+        live = inspected(box(), context="sha256:older")
+        wanted = box(**declared)
+        bound = _files.bound_files(wanted, CONTEXT, {}, Digester(b"k"))
+        return plan_box(wanted, situation(live, record=record or {}, bound=tuple(bound), found=found))
+
+    @staticmethod
+    def written(plan: BoxPlan) -> dict[str, File]:
+        return {action.detail: action.subject for action in plan.actions if action.kind == "write_file"}
+
+    def test_the_user_database_is_written_and_what_is_lost_is_told(self) -> None:
+        paths = box().paths
+        found = self.plan({})
+        assert list(self.written(found)) == [paths.passwd]
+        assert [drift.path for drift in found.drift] == [
+            "image",
+            f"file {paths.mount}/box.json",
+            f"file {paths.record}",
+        ]
+
+    def test_modes_are_put_right_and_contents_stay(self) -> None:
+        path = f"{box().paths.mount}/box.json"
+        found = self.plan({path: Found(0o600, os.geteuid(), b"as it was made")})
+        assert self.written(found)[path] == File(path, b"as it was made", 0o644)
+        again = self.plan({path: Found(0o644, os.geteuid(), b"as it was made")})
+        assert path not in self.written(again)
+
+    def test_the_record_gets_the_limits_that_were_set_in_place(self) -> None:
+        made = _files.record(box(), "sha256:older", {}, Digester(b"k"))
+        path = box().paths.record
+        on_disk = {path: Found(0o600, os.geteuid(), _state.json_file(path, made, 0o600).content)}
+        assert path not in self.written(self.plan(on_disk, made))
+        found = self.plan(on_disk, made, memory="6g")
+        assert kinds(found)[-1] == "update"
+        assert json.loads(self.written(found)[path].content) == {**made, "spec": {**made["spec"], "memory": 6 * GIB}}
 
 
 @pytest.mark.parametrize(
@@ -197,14 +367,39 @@ def test_what_an_upgrade_did_not_come_to_is_drift() -> None:
 
 
 def test_a_changed_declaration_names_its_keys() -> None:
-    live = inspected(box())
-    record = {"schema": SCHEMA, "spec": spec().canonical()}
-    changed = plan_box(box(permission_mode="plan", memory="6g"), situation(live, record=record, bound=(BOUND,)))
-    assert [(drift.path, drift.declared) for drift in changed.drift if not drift.path.startswith("hardening")] == [
-        ("memory", "6g"),
-        ("permission_mode", "plan"),
+    record = {"schema": SCHEMA, "spec": spec().canonical(), "context": CONTEXT}
+    changed = plan_box(
+        box(permission_mode="plan", yolo=True, shm_size="1g"), situation(inspected(box()), record=record)
+    )
+    assert [(drift.path, drift.declared, drift.live) for drift in changed.drift] == [
+        ("permission_mode", "plan", "default"),
+        ("shm_size", "1g", "256m"),
+        ("yolo", True, False),
     ]
-    assert changed.actions == (), "what describes the container stays with it"
+    assert changed.actions == ()
+
+
+def test_a_record_that_was_edited_is_not_believed() -> None:
+    """The label tells; the record is written anew where the container is right."""
+    edited = {"schema": SCHEMA, "spec": {**spec().canonical(), "yolo": True, "pids": 3}, "context": CONTEXT}
+    assert plan_box(box(recreate="always"), situation(inspected(box()), record=edited)).drift == ()
+    found = plan_box(box(permission_mode="plan"), situation(inspected(box()), record=edited))
+    assert [drift.path for drift in found.drift] == ["label agentbox.spec"]
+
+
+def test_an_edited_label_is_seen_beside_other_differences() -> None:
+    live = labelled(agentbox_yolo="true")
+    live["HostConfig"]["PidsLimit"] = 1
+    found = plan_box(box(), situation(live))
+    assert ([drift.path for drift in found.drift], kinds(found)) == (["label agentbox.yolo"], ["update"])
+
+
+def test_naming_what_a_box_has_already_is_no_change() -> None:
+    """Drift is what differs, not how it came to be: uid, time zone and capped limits."""
+    live = situation(inspected(box(cpus=8, memory="64g")))
+    declared = box(cpus=6, memory="32g", uid=UID, timezone="Europe/Berlin")
+    found = plan_box(declared, live)
+    assert (found.drift, found.actions) == ((), ())
 
 
 def test_without_a_record_the_label_still_tells() -> None:
@@ -221,13 +416,13 @@ class TestRecreation:
     @staticmethod
     def plan(recreate: str, **facts: Any) -> BoxPlan:
         live = inspected(box())
-        live["HostConfig"]["PidsLimit"] = 1
+        live["HostConfig"]["ShmSize"] = GIB
         return plan_box(box(recreate=recreate), situation(live, bound=(BOUND,), **facts))
 
     def test_never(self) -> None:
         found = self.plan("never")
         assert kinds(found) == []
-        assert found.drift
+        assert [drift.path for drift in found.drift] == [f"file {BOUND.path}", "shm_size"][::-1]
 
     @pytest.mark.parametrize("recreate", ["drift", "always"])
     def test_when_allowed(self, recreate: str) -> None:
@@ -235,7 +430,7 @@ class TestRecreation:
         assert kinds(found) == ["recreate"]
         assert found.actions[0].subject.files == (BOUND,)
         assert found.drift == ()
-        assert (found.before, found.after) == ({"pids": 1}, {"pids": 512})
+        assert (found.before, found.after) == ({"shm_size": "1g"}, {"shm_size": "256m"})
 
     def test_drift_spares_who_is_attached(self) -> None:
         spared = self.plan("drift", attached=True)

@@ -25,6 +25,7 @@ from agentbox._shared._state import (
     ensure_directory,
     entries,
     file_differs,
+    find,
     json_file,
     locked,
     read_file,
@@ -238,19 +239,32 @@ def test_a_diff_shows_a_change_and_no_content(tmp_path: Path) -> None:
     ensure_directory(Directory(str(tmp_path / "d"), 0o700))
     wanted = File(str(tmp_path / "d" / "T"), b"canary", 0o400, secret=True)
     metadata = f"file, mode 0400, uid {os.geteuid()}"
-    assert shown(wanted, digest) == (None, metadata)
+    assert shown(wanted, find(wanted), digest) == (None, metadata)
     write_file(File(wanted.path, b"older canary", 0o400, secret=True))
-    older, after = shown(wanted, digest)
+    older, after = shown(wanted, find(wanted), digest)
     assert older is not None
     assert older != after
     assert older.startswith(f"{metadata}, content ")
     assert "canary" not in older + after
     without_key = digester(str(tmp_path / "none"), create=False).of_bytes
-    assert shown(wanted, without_key) == (metadata, metadata)
-    assert shown(Directory(str(tmp_path / "d"), 0o711), digest) == (
+    assert shown(wanted, find(wanted), without_key) == (metadata, metadata)
+    directory = Directory(str(tmp_path / "d"), 0o711)
+    assert shown(directory, find(directory), digest) == (
         f"directory, mode 0700, uid {os.geteuid()}",
         f"directory, mode 0711, uid {os.geteuid()}",
     )
+
+
+def test_a_file_that_is_mounted_alone_stays_the_same_file(tmp_path: Path) -> None:
+    """Who has mounted it sees the repair; nothing of a longer content is left."""
+    path = tmp_path / "passwd"
+    wanted = File(str(path), b"short\n", 0o644, mounted_alone=True)
+    write_file(wanted)
+    before = path.stat().st_ino
+    path.write_bytes(b"something longer\n")
+    path.chmod(0o400)
+    write_file(wanted)
+    assert (path.stat().st_ino, path.read_bytes(), file_differs(wanted)) == (before, wanted.content, False)
 
 
 def _hold(state_dir: str, told: Connection) -> None:

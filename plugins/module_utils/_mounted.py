@@ -1,0 +1,49 @@
+"""Whether a running container sees what its mounts name: a mount keeps what was there when the container was started.
+
+What is written into a mounted directory or file is seen at once; what takes its place (an editor's new file, a
+directory made anew) is not, until the container starts again. Reads the host's ``/proc`` only.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+HOST_ROOT = Path("/")
+
+
+def replaced(
+    pid: int, sources: Mapping[str, str], contents: Mapping[str, bytes], root: Path = HOST_ROOT
+) -> dict[str, str]:
+    """Those of ``sources`` (target in the container to path on the host) that the container does not see any more.
+
+    Process ``pid`` is in the container. Files count only when ``contents`` says by target what they have to hold, and
+    what the container sees is something else. What can't be looked at counts as seen.
+    """
+    inside = root / "proc" / str(pid) / "root"
+    return {
+        target: source
+        for target, source in sorted(sources.items())
+        if _differs(inside / target.lstrip("/"), root / source.lstrip("/"), contents.get(target))
+    }
+
+
+def _differs(seen: Path, source: Path, content: bytes | None) -> bool:
+    try:
+        found = seen.stat()
+        if _is_same(found, source):
+            return False
+        if stat.S_ISDIR(found.st_mode):
+            return True
+        return content is not None and seen.read_bytes() != content
+    except OSError:
+        return False
+
+
+def _is_same(seen: os.stat_result, source: Path) -> bool:
+    try:
+        return os.path.samestat(seen, source.stat())
+    except FileNotFoundError:
+        return False
