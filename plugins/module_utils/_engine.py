@@ -156,7 +156,7 @@ class Engine:
             raise type(error)(f"{what}: {error.message}", error.hint) from error
 
     def update_container(self, name: str, limits: Mapping[str, Any]) -> None:
-        """Set limits, named as in ``HostConfig``, of a container. The SDK's call knows neither NanoCpus nor PidsLimit."""
+        """Set limits, named as in ``HostConfig``, of a container. The SDK knows neither NanoCpus nor PidsLimit."""
         try:
             _wire.ask(self.identity.address(), "POST", f"/containers/{quote(name, safe='')}/update", limits)
         except _wire.RefusedError as error:

@@ -154,9 +154,9 @@ def mounts(box: Box) -> Iterator[dict[str, Any]]:
     if box.identity.gh:
         yield _bind(box.identity.gh, f"{_naming.BOX_HOME}/.config/gh", read_only=True)
     yield _bind(box.workspace, box.target, read_only=False)
-    for mount in box.spec.mounts:
+    for mount in sorted(box.spec.mounts):
         yield _bind(mount.source, mount.target, read_only=mount.read_only)
-    for mount in box.spec.volumes:
+    for mount in sorted(box.spec.volumes):
         yield _volume(box, mount.source, mount.target, read_only=mount.read_only)
 
 
