@@ -103,16 +103,16 @@ class Applier:
 
     def _join_networks(self, container: str, payload: Mapping[str, Any]) -> None:
         """Put a container that does not run yet into its further networks; one that can't be is removed again."""
-        client, first = self._engine.client, payload["HostConfig"]["NetworkMode"]
-        for network in payload["NetworkingConfig"]["EndpointsConfig"]:
-            if network != first:
-                try:
+        endpoints, first = payload["NetworkingConfig"]["EndpointsConfig"], payload["HostConfig"]["NetworkMode"]
+        try:
+            for network in endpoints:
+                if network != first:
                     with self._engine.doing(f"join network {network}"):
-                        client.connect_container_to_network(container, network)
-                except EngineError:
-                    with self._engine.doing(f"remove container {container}"):
-                        client.remove_container(container, force=True)
-                    raise
+                        self._engine.client.connect_container_to_network(container, network)
+        except EngineError:
+            with self._engine.doing(f"remove container {container}"):
+                self._engine.client.remove_container(container, force=True)
+            raise
 
     def _prepare_volumes(self, box: Box, payload: Mapping[str, Any], names: tuple[str, ...]) -> None:
         """Give the roots of new volumes to the box uid, by a container that is never started."""

@@ -45,6 +45,16 @@ class TestPort:
         assert problem.startswith(f"{publish} is taken by ")
         assert f"(process {os.getpid()})" in problem
 
+    def test_a_taken_one_of_datagrams(self) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+            server.bind(("127.0.0.1", 0))
+            port = server.getsockname()[1]
+            problem = _host.port_problem(HostPort("127.0.0.1", port, "udp"))
+            assert _host.port_problem(HostPort("127.0.0.2", port, "udp")) is None
+        assert problem is not None
+        assert problem.startswith(f"127.0.0.1:{port}/udp is taken by ")
+        assert f"(process {os.getpid()})" in problem
+
     def test_an_address_of_another_machine(self) -> None:
         problem = _host.port_problem(HostPort("192.0.2.1", 4317))
         assert problem == "nothing can listen on 192.0.2.1:4317: Cannot assign requested address"

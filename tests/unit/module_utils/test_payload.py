@@ -30,7 +30,17 @@ from tests.unit.module_utils.box_samples import (
 )
 
 PROFILE = Path(__file__).parents[3] / "templates" / "box" / "seccomp-strict.json"
-FORBIDDEN = {"ptrace", "mount", "unshare", "setns", "bpf", "keyctl", "kexec_load", "init_module", "io_uring_setup"}
+# No box makes them under the strict profile; what it makes of each is seen in tests/integration/test_box_reach.py.
+FORBIDDEN = {
+    *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_getfd", "pidfd_send_signal"),
+    *("mount", "umount2", "fsopen", "fsconfig", "fsmount", "fspick", "move_mount", "open_tree", "pivot_root"),
+    *("unshare", "setns", "clone3", "bpf", "perf_event_open", "userfaultfd", "memfd_create", "keyctl"),
+    *("kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module"),
+    *("io_uring_setup", "io_uring_enter", "io_uring_register"),
+}
+# Allowed with some arguments only.
+CONDITIONAL = {"clone", "socket", "personality", "execveat", "seccomp", "prctl"}
+PR_SET_SECCOMP = 22
 
 
 def payload(**declared: Any) -> dict[str, Any]:
@@ -305,8 +315,25 @@ def test_the_strict_profile_allows_no_way_out() -> None:
     allowed = [rule for rule in profile["syscalls"] if rule["action"] == "SCMP_ACT_ALLOW"]
     without_condition = {name for rule in allowed if not rule.get("args") for name in rule["names"]}
     assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
-    assert not without_condition & (FORBIDDEN | {"clone", "clone3", "socket", "personality", "execveat"})
+    assert not {name for rule in allowed for name in rule["names"]} & FORBIDDEN
+    assert not without_condition & CONDITIONAL
     assert {"execve", "openat", "read", "write", "mmap", "futex"} <= without_condition
+
+
+@pytest.mark.parametrize("high", [0, 1 << 32, 1 << 63])
+def test_the_strict_profile_allows_every_small_operation_but_installing_a_filter(high: int) -> None:
+    """The kernel looks at the low 32 bits of prctl's operation, the filter at all 64."""
+    profile = json.loads(PROFILE.read_text(encoding="utf-8"))
+    conditions = [rule["args"][0] for rule in profile["syscalls"] if "prctl" in rule["names"]]
+    matches = {
+        "SCMP_CMP_EQ": lambda value, rule: value == rule["value"],
+        "SCMP_CMP_LT": lambda value, rule: value < rule["value"],
+        "SCMP_CMP_MASKED_EQ": lambda value, rule: value & rule["value"] == rule["valueTwo"],
+    }
+    allowed = {
+        operation for operation in range(128) if any(matches[rule["op"]](high | operation, rule) for rule in conditions)
+    }
+    assert allowed == (set() if high else set(range(128)) - {PR_SET_SECCOMP})
 
 
 def test_time_zone_and_locale_are_the_host_s_and_utf_8_unless_declared() -> None:
