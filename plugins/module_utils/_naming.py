@@ -28,6 +28,7 @@ BOX_GID = 0
 BOX_HOME = "/home/agent"
 BOX_MOUNT = "/agentbox"
 BOX_RELAY = "/run/agentbox"
+BOX_RUNTIME = "/dev/shm/agentbox"  # noqa: S108 - a path in the box
 PAGE_PORT = 4317
 HOOK_PORT = 4318
 # What the hook sink is told beside the payload: the pane an agent runs in and, where a process is spawned, whose it is.

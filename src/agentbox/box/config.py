@@ -12,6 +12,7 @@ from typing import Any
 from agentbox._shared import _naming
 
 MOUNT_VARIABLE = "AGENTBOX_MOUNT"
+RUNTIME_VARIABLE = "AGENTBOX_RUNTIME"
 DEFAULT_COLUMNS = 200
 DEFAULT_ROWS = 50
 MAX_DIMENSION = 10_000  # tmux refuses more
@@ -27,6 +28,7 @@ class Box:
 
     mount: Path  # files of the host, read-only
     home: Path
+    runtime: Path  # in memory: ends with the container, and can be written when HOME can't
     instance: str
     name: str
     container: str
@@ -52,12 +54,12 @@ class Box:
 
     @property
     def state(self) -> Path:
-        """State of the runtime, in the HOME volume: survives restarts and recreation."""
+        """What the runtime remembers, in the HOME volume: survives restarts and recreation."""
         return self.home / ".agentbox"
 
     @property
     def status_file(self) -> Path:
-        return self.state / "status.json"
+        return self.runtime / "status.json"
 
     @property
     def conversation_file(self) -> Path:
@@ -93,6 +95,7 @@ def _box(raw: Mapping[str, Any], mount: Path, environ: Mapping[str, str]) -> Box
     return Box(
         mount=mount,
         home=Path(environ.get("HOME", _naming.BOX_HOME)),
+        runtime=Path(environ.get(RUNTIME_VARIABLE, _naming.BOX_RUNTIME)),
         instance=str(raw["instance"]),
         name=str(raw["box"]),
         container=str(raw["container"]),

@@ -19,7 +19,10 @@ _GIT_TIMEOUT = 5
 def prepare(box: Box, environ: Mapping[str, str]) -> list[str]:
     """Make the directories, seed every agent, trust the workspace. Returns what could not be done, and why."""
     reasons = []
-    box.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        box.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        reasons.append(f"nothing can be remembered in {box.state}: {error.strerror}")
     for name, manifest in box.manifests.items():
         reasons += [f"{name}: {reason}" for reason in onboard(box, manifest, environ)]
     reasons += trust_workspace(box)

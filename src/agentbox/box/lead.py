@@ -103,8 +103,15 @@ def _conversation(box: Box, manifest: Mapping[str, Any], environ: Mapping[str, s
 
 def _new_conversation(box: Box, manifest: Mapping[str, Any]) -> list[str]:
     session_id = str(uuid.uuid4())
-    record_session(box, session_id)
-    return agents.conversation_argv(manifest, "new", session_id)
+    arguments = agents.conversation_argv(manifest, "new", session_id)
+    if arguments:
+        try:
+            record_session(box, session_id)
+        except OSError as error:
+            raise LaunchError(
+                f"{box.home} takes no files, so that the conversation would be lost: {error.strerror}"
+            ) from error
+    return arguments
 
 
 def _holds_conversation(manifest: Mapping[str, Any], path: Path) -> bool:

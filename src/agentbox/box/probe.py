@@ -12,12 +12,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from agentbox import agents
 
 from . import lead, status
 from .config import Box
+from .files import writing_problem
 from .tmux import Pane, Tmux, TmuxError
 
 SCHEMA = 1
@@ -202,4 +204,5 @@ def _version(manifest: Mapping[str, Any]) -> str | None:
 
 
 def _mounts(box: Box) -> dict[str, Any]:
-    return {path: {"writable": os.access(path, os.W_OK)} for path in (box.workspace, str(box.home))}
+    problems = {path: writing_problem(Path(path)) for path in (box.workspace, str(box.home))}
+    return {path: {"writable": problem is None, "reason": problem or ""} for path, problem in problems.items()}

@@ -1,7 +1,7 @@
 """Builds the tmux session of the box and keeps it: the process the container lives by.
 
-It waits for tmux to report a change, looks, and acts. It is no tmux client while it waits for a person, holds no
-secret, and ends on SIGTERM only.
+It waits for tmux to report a change, looks, and acts. It never starts a second lead beside one that still runs. It is
+no tmux client while it waits for a person, holds no secret, and ends on SIGTERM only.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from types import FrameType
 
 from agentbox._shared import _naming
 
 from . import status as status_file
 from .config import Box
-from .ends import make_tmux_look, wait_for_end
+from .ends import Process, await_ends, make_tmux_look, wait_for_end
 from .home import prepare
 from .status import Lead, Status
-from .tmux import Pane, Tmux, TmuxError, TmuxTimeoutError
+from .tmux import Pane, Tmux, TmuxBusyError, TmuxError
+from .watch import Watch
 
 MAX_REBUILDS = 5
 REBUILD_WINDOW = 600.0  # seconds
-_BACKOFF = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)  # seconds before the nth restart of the Observer in a row
-_STEADY = 60.0  # seconds an Observer has to run to count as healthy again
 _LOOK = 15.0  # seconds between looks when tmux reports nothing
+_LOOK_AT_SILENT = 5.0  # seconds between looks at an Observer that does not answer
 _SETTLE = 1.0  # seconds before the next attempt after tmux refused
 _REAPING = 0.1  # seconds tmux gets to notice an ended process
 _FAREWELL = 0.7  # seconds the panes get after SIGTERM
+_HANG_UP = 3.0  # seconds a process that lost its terminal gets to end by itself
+_REOPENING = 1.0  # seconds a tmux server gets to make its socket anew
 _log = logging.getLogger("agentbox")
 
 
@@ -54,8 +55,11 @@ class Supervisor:
         self._tmux = tmux
         self._clock = clock
         self._rebuilds: deque[float] = deque()
-        self._restarts = _Restarts(clock)
+        self._watch = Watch(box.page_port, clock)
         self._lead_pane = self._observer_pane = ""
+        self._server: Process | None = None
+        self._lead: Process | None = None
+        self._observer: Process | None = None
         self._running: set[int] = set()  # processes of panes
         self._ended: set[int] = set()  # those of them that are known to have ended
         self._waiter: subprocess.Popen[bytes] | None = None
@@ -90,7 +94,7 @@ class Supervisor:
         """One look at the session, repairs included. Returns the seconds until the next look is due."""
         try:
             panes = {pane.id: pane for pane in self._tmux.panes()}
-        except TmuxTimeoutError as error:  # on a busy host that is no reason to start a second lead
+        except TmuxBusyError as error:  # a reason to wait, not to start a second lead
             _log.warning("%s", error)
             return _LOOK
         except TmuxError as error:
@@ -120,19 +124,30 @@ class Supervisor:
         if pane.dead and lead.state != "exited":
             _log.warning("the lead ended with status %s; %s starts it again", pane.status, "C-b R")
         lead.pane, lead.pid = pane.id, None if pane.dead else pane.pid
+        self._lead = None if pane.dead else Process.of(pane.pid)
         lead.code = pane.status
         lead.state = "exited" if pane.dead else "running" if self._box.lead else "none"
 
     def _tend_observer(self, pane: Pane | None) -> float:
         if pane is not None and not pane.dead:
-            self._restarts.seen_alive()
-            return _LOOK
-        delay = self._restarts.delay()
+            return self._ask_observer(pane)
+        delay = self._watch.delay()
         if delay > 0:
             return delay
-        self._status.observer_restarts = self._restarts.restarted()
+        self._watch.restarted()
+        self._status.observer_restarts = self._watch.restarts
         _log.warning("the box Observer ended; restarting it")
         return self._attempt(lambda: self._restart_observer(pane)) or _LOOK
+
+    def _ask_observer(self, pane: Pane) -> float:
+        """An Observer whose process runs has to serve too; one that hangs is ended, and then started again."""
+        self._observer = Process.of(pane.pid)
+        if self._watch.serves():
+            return _LOOK
+        if self._observer and self._watch.hangs():
+            _log.warning("the box Observer does not answer any more; ending it")
+            self._observer.send(signal.SIGKILL)
+        return _LOOK_AT_SILENT
 
     def _heal(self, what: str, repair: Callable[[], None]) -> float:
         """Repair, at most MAX_REBUILDS times in REBUILD_WINDOW seconds; then park."""
@@ -172,15 +187,34 @@ class Supervisor:
         self._tmux.run("start-server")  # a command of its own: its line is what process lists show of the server
         output = self._tmux.run(*session, ";", *_keep(_naming.WINDOW_LEAD), ";", *_observer_window())
         self._lead_pane, self._observer_pane = output.split()
+        self._server = Process.of(self._tmux.server_pid())
 
     def _rebuild(self) -> None:
+        self._recover_server()
+        if self._tmux.session_exists():
+            return  # only the way to it was lost
         member = self._tmux.group_member()
-        if member is None:
-            self._build()
-        else:  # a viewer still holds the windows: a second lead beside the first would be worse than none
+        if member is not None:  # a viewer still holds the windows, and with them the lead
             self._tmux.run("new-session", "-d", "-s", _naming.TMUX_SESSION, "-t", f"={member}")
+            return
+        _end(self._lead)
+        _end(self._observer)
+        self._build()
+
+    def _recover_server(self) -> None:
+        """A server whose socket was removed makes it anew when told to; one that stays out of reach is ended."""
+        if self._server is None or not self._server.runs():
+            return
+        deadline = time.monotonic() + _REOPENING
+        while not self._tmux.server_answers():
+            if time.monotonic() > deadline:
+                self._server.send(signal.SIGKILL)
+                return
+            self._server.send(signal.SIGUSR1)
+            time.sleep(_REOPENING / 10)
 
     def _replace_lead(self) -> None:
+        _end(self._lead)
         if any(pane.window == _naming.WINDOW_LEAD for pane in self._tmux.panes()):
             start: tuple[str, ...] = ("split-window", "-t", _target(_naming.WINDOW_LEAD))
         else:
@@ -195,6 +229,7 @@ class Supervisor:
         if pane is not None:
             self._tmux.run("respawn-pane", "-k", "-t", pane.id)
         else:
+            _end(self._observer)
             self._observer_pane = self._tmux.run(*_observer_window()).strip()
 
     # --- waiting and ending ---------------------------------------------------------------------------------------
@@ -204,7 +239,12 @@ class Supervisor:
         if seconds <= 0:
             return
         if self._waiter is None or self._waiter.poll() is not None:
-            self._waiter = self._tmux.waiter()
+            try:
+                self._waiter = self._tmux.waiter()
+            except TmuxBusyError as error:
+                _log.warning("%s", error)
+                time.sleep(min(seconds, _SETTLE))
+                return
         ended = self._first_ended(self._waiter, seconds)
         if ended & self._running:
             self._ended |= ended
@@ -230,45 +270,12 @@ class Supervisor:
             _log.error("the status can't be written: %s", error)
 
     def _stop(self) -> None:
-        pids: list[int] = []
+        processes: list[Process | None] = []
         with contextlib.suppress(TmuxError):  # parked: a server without a session
-            pids = [pane.pid for pane in self._tmux.panes() if not pane.dead]
+            processes = [Process.of(pane.pid) for pane in self._tmux.panes() if not pane.dead]
         with contextlib.suppress(TmuxError):
             self._tmux.run("kill-server", timeout=1)
-        deadline = time.monotonic() + _FAREWELL
-        while any(map(_runs, pids)) and time.monotonic() < deadline:
-            time.sleep(0.02)
-
-
-class _Restarts:
-    """How long to wait before the Observer is started again."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._started = clock()
-        self._ended: float | None = None
-        self._in_a_row = 0
-        self.total = 0
-
-    def seen_alive(self) -> None:
-        self._ended = None
-        if self._clock() - self._started > _STEADY:
-            self._in_a_row = 0
-
-    def delay(self) -> float:
-        """Seconds until the next start is due, counted from when the end was noticed."""
-        if self._ended is None:
-            self._ended = self._clock()
-        pause = _BACKOFF[min(self._in_a_row, len(_BACKOFF) - 1)]
-        return self._ended + pause - self._clock()
-
-    def restarted(self) -> int:
-        """Note a start; returns how many there were."""
-        self._started = self._clock()
-        self._ended = None
-        self._in_a_row += 1
-        self.total += 1
-        return self.total
+        await_ends([process for process in processes if process], _FAREWELL)
 
 
 _SESSION = f"={_naming.TMUX_SESSION}:"
@@ -296,13 +303,11 @@ def _python(module: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", module, *arguments)
 
 
-def _runs(pid: int) -> bool:
-    """Whether a process has not ended; one that nobody has noticed the end of yet (a zombie) has."""
-    try:
-        state = Path("/proc", str(pid), "stat").read_bytes().rpartition(b")")[2].split()[0]
-    except OSError:
-        return False
-    return state != b"Z"
+def _end(process: Process | None) -> None:
+    """Let nothing outlive its terminal: it would write the conversation that the next resumes, or hold the port."""
+    if process:
+        await_ends([process], _HANG_UP)
+        process.send(signal.SIGKILL)
 
 
 def _raise_stop(_signal: int, _frame: FrameType | None) -> None:

@@ -29,8 +29,8 @@ class TmuxError(Exception):
     """tmux refused a command or did not answer; the message is tmux's own."""
 
 
-class TmuxTimeoutError(TmuxError):
-    """tmux did not answer in time: busy or stopped, but not gone."""
+class TmuxBusyError(TmuxError):
+    """tmux can't be asked now: it does not answer in time, or there is no room for a process. It is not gone."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Tmux:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise TmuxTimeoutError(f"tmux did not answer within {timeout:g} s") from error
+            raise TmuxBusyError(f"tmux did not answer within {timeout:g} s") from error
         except OSError as error:
-            raise TmuxError(f"tmux can't be run: {error}") from error
+            raise TmuxBusyError(f"tmux can't be run: {error}") from error
         if done.returncode != 0:
             message = done.stderr.decode(errors="replace").strip() or f"exit status {done.returncode}"
             raise TmuxError(f"tmux {arguments[0]}: {message}")
@@ -74,23 +74,39 @@ class Tmux:
     def version(self) -> str:
         return self.run("-V").removeprefix("tmux").strip()
 
+    def server_pid(self) -> int:
+        """The process id of the server that has the session. Raises TmuxError."""
+        return int(self.run("display-message", "-p", "#{pid}"))
+
+    def server_answers(self) -> bool:
+        """Whether there is a server behind the socket. Raises TmuxBusyError."""
+        return self._accepts("show-options", "-s", "exit-empty")
+
+    def session_exists(self) -> bool:
+        """Raises TmuxBusyError."""
+        return self._accepts("has-session", "-t", f"={_naming.TMUX_SESSION}")
+
+    def _accepts(self, *command: str) -> bool:
+        try:
+            self.run(*command)
+        except TmuxBusyError:
+            raise
+        except TmuxError:
+            return False
+        return True
+
     def panes(self) -> list[Pane]:
         """Panes of the session, in order. Raises TmuxError when the session is lost."""
         layout = _SEPARATOR.join(f"#{{{field}}}" for field in _FIELDS)
         output = self.run("list-panes", "-s", "-t", f"={_naming.TMUX_SESSION}", "-F", layout)
         return [_pane(line) for line in output.splitlines() if line]
 
-    def session_exists(self) -> bool:
-        try:
-            self.run("has-session", "-t", f"={_naming.TMUX_SESSION}")
-        except TmuxError:
-            return False
-        return True
-
     def group_member(self) -> str | None:
-        """A viewer's session that still holds the windows of the lost session, if there is one."""
+        """A viewer's session that still holds the windows of the lost one, if there is any. Raises TmuxBusyError."""
         try:
             output = self.run("list-sessions", "-F", f"#{{session_group}}{_SEPARATOR}#{{session_name}}")
+        except TmuxBusyError:
+            raise
         except TmuxError:
             return None
         for line in output.splitlines():
@@ -112,13 +128,16 @@ class Tmux:
         return self.run("capture-pane", "-p", "-S", f"-{scrolled}", "-t", pane).rstrip().split("\n")
 
     def waiter(self) -> subprocess.Popen[bytes]:
-        """A client that ends when something changed or the server is gone."""
-        return subprocess.Popen(
-            [*self._argv, "wait-for", CHANGED],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        """A client that ends when something changed or the server is gone. Raises TmuxBusyError."""
+        try:
+            return subprocess.Popen(
+                [*self._argv, "wait-for", CHANGED],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError as error:
+            raise TmuxBusyError(f"tmux can't be run: {error}") from error
 
 
 def _pane(line: str) -> Pane:

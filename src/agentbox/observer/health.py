@@ -7,7 +7,8 @@ from typing import Any
 
 from agentbox.box import status
 from agentbox.box.config import Box
-from agentbox.box.tmux import Tmux
+from agentbox.box.files import writing_problem
+from agentbox.box.tmux import Tmux, TmuxBusyError
 
 from .recorder import Recorder
 
@@ -23,31 +24,41 @@ class Health:
 
     async def check(self) -> tuple[bool, dict[str, Any]]:
         supervisor = await asyncio.to_thread(status.load, self._box.status_file)
-        session = await asyncio.to_thread(self._tmux.session_exists)
+        lost = await asyncio.to_thread(_session_problem, self._tmux)
+        home = await asyncio.to_thread(writing_problem, self._box.home)
         store = await self._recorder.check()
         lead = supervisor.get("lead") or {"agent": self._box.lead, "state": "unknown", "code": None}
-        down = self._down(supervisor, session)
-        degraded = _degraded(lead, store, self._recorder.lost)
+        down = self._down(supervisor, lost)
+        degraded = [*_home(home), *_degraded(lead, store, self._recorder.lost)]
         state = "down" if down else "degraded" if degraded else "ok"
         return not down, {
             "state": state,
             "reasons": down + degraded,
-            "session": session,
+            "session": lost is None,
             "supervisor": supervisor.get("state", "unknown"),
             "lead": {key: lead.get(key) for key in ("agent", "state", "code")},
             "hooks": self.sink_problem is None,
             "store": {"ok": store is None, "lost": self._recorder.lost, "last": self._recorder.last_id},
         }
 
-    def _down(self, supervisor: Any, session: bool) -> list[str]:
-        reasons = []
-        if not session:
-            reasons.append("the tmux session is lost")
+    def _down(self, supervisor: Any, lost: str | None) -> list[str]:
+        reasons = [] if lost is None else [lost]
         if supervisor.get("state") == "parked":
             reasons.append(f"the supervisor has given up: {supervisor.get('reason')}")
         if self.sink_problem is not None:
             reasons.append(self.sink_problem)
         return reasons
+
+
+def _session_problem(tmux: Tmux) -> str | None:
+    try:
+        return None if tmux.session_exists() else "the tmux session is lost"
+    except TmuxBusyError as error:
+        return str(error)
+
+
+def _home(problem: str | None) -> list[str]:
+    return [] if problem is None else [f"HOME takes no files: {problem}"]
 
 
 def _degraded(lead: Any, store: str | None, lost: int) -> list[str]:

@@ -74,6 +74,7 @@ class Page:
             routes=[
                 Route("/", self.page),
                 Route("/healthz", self.healthz),
+                Route("/livez", livez),
                 Route("/api/windows", self.windows),
                 Route("/api/events", self.events),
                 Route("/api/stream", _Endpoint(self.stream)),
@@ -159,6 +160,11 @@ class Page:
             "notes": notes.get("notes") or [],
             "login": await asyncio.to_thread(login_hint, self._box),
         }
+
+
+async def livez(_request: Request) -> Response:
+    """That this process serves, whatever ails the box: the supervisor asks."""
+    return PlainTextResponse("ok\n")
 
 
 def publish(broadcast: Broadcast, events: list[Event]) -> None:

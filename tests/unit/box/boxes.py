@@ -138,11 +138,16 @@ class BoxDirectory:
             "TMUX_TMPDIR": str(base / "t"),
             "PYTHONPATH": str(ROOT / "src"),
             config.MOUNT_VARIABLE: str(self.mount),
+            config.RUNTIME_VARIABLE: str(base / "run"),
         }
 
     def declare(self, **changes: Any) -> None:
         self.declaration.update(changes)
         (self.mount / "box.json").write_text(json.dumps(self.declaration))
+
+    @property
+    def status_file(self) -> Path:
+        return self.base / "run" / "status.json"
 
     def box(self) -> config.Box:
         self.declare()
@@ -203,7 +208,7 @@ class BoxDirectory:
         return done.stdout.strip()
 
     def status(self) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads((self.home / ".agentbox" / "status.json").read_text())
+        value: dict[str, Any] = json.loads(self.status_file.read_text())
         return value
 
     def launches(self) -> list[dict[str, Any]]:

@@ -52,6 +52,19 @@ def test_conversation_that_was_never_used_keeps_its_id(directory: BoxDirectory) 
     assert launch(directory)["argv"] == first
 
 
+def test_conversation_that_could_not_be_found_again_is_not_begun(directory: BoxDirectory) -> None:
+    (directory.home / ".agentbox").write_text("no directory")
+    assert f"{directory.home} takes no files" in refused(directory)
+
+
+def test_known_conversation_goes_on_though_home_takes_no_files(directory: BoxDirectory) -> None:
+    session_id = launch(directory)["argv"][3]
+    transcript(directory, session_id).write_text('{"type": "user", "message": "hi"}\n')
+    (directory.home / ".recorder" / "settings.json").unlink()
+    (directory.home / ".recorder" / "settings.json").mkdir()
+    assert launch(directory)["argv"] == ["--mode", "default", "--resume", session_id]
+
+
 def test_conversation_with_a_turn_is_resumed(directory: BoxDirectory) -> None:
     session_id = launch(directory)["argv"][3]
     transcript(directory, session_id).write_text('{"type": "mode"}\n{"type": "user", "message": "hi"}\n')

@@ -36,7 +36,7 @@ def test_running_box_is_described(running: BoxDirectory) -> None:
     assert seen["credentials"] == {"recorder": {"state": "present", "kind": "secret"}}
     assert seen["versions"]["recorder"].startswith("3.")
     assert seen["versions"]["tmux"].startswith("3.")
-    assert seen["mounts"][str(running.workspace)] == {"writable": True}
+    assert seen["mounts"][str(running.workspace)] == {"writable": True, "reason": ""}
 
 
 def test_proxy_variables_do_not_divert_the_probe(running: BoxDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

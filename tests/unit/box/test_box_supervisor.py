@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -33,7 +35,7 @@ def test_session_has_two_windows_of_the_declared_size(running: BoxDirectory) -> 
 
 
 def test_status_is_private_and_names_the_lead(running: BoxDirectory) -> None:
-    assert int((running.home / ".agentbox/status.json").stat().st_mode & 0o777) == 0o600
+    assert int(running.status_file.stat().st_mode & 0o777) == 0o600
     assert running.status()["lead"] == {
         "agent": "recorder",
         "state": "running",
@@ -114,6 +116,56 @@ def test_lost_server_is_rebuilt_with_the_conversation(directory: BoxDirectory) -
         assert directory.launches()[1]["argv"][2:] == ["--resume", session_id]
         eventually(lambda: directory.status()["state"] == "ready")
         assert directory.status()["rebuilds"] == 1
+
+
+def test_server_whose_socket_was_removed_keeps_its_lead(directory: BoxDirectory) -> None:
+    with directory.supervised():
+        lead, [directory_of_socket] = lead_pid(directory), list((directory.base / "t").iterdir())
+        shutil.rmtree(directory_of_socket)
+        wake(directory)
+        eventually(lambda: directory.status()["rebuilds"] == 1 and directory.status()["state"] == "ready")
+        assert lead_pid(directory) == lead
+        assert len(directory.launches()) == 1
+
+
+def test_lead_that_outlives_its_terminal_ends_before_the_next_starts(directory: BoxDirectory) -> None:
+    launch = directory.declaration["manifests"]["recorder"]["launch"]
+    launch["argv"] = ["sh", "-c", "trap '' HUP; exec sleep 600"]
+    with directory.supervised():
+        eventually(lambda: directory.tmux("display-message", "-p", "-t", LEAD, "#{pane_current_command}") == "sleep")
+        first = lead_pid(directory)
+        os.kill(int(directory.tmux("display-message", "-p", "#{pid}")), signal.SIGKILL)
+        eventually(lambda: directory.status()["rebuilds"] == 1 and directory.status()["state"] == "ready")
+        assert lead_pid(directory) != first
+        assert not running(first)
+
+
+def test_box_without_room_for_a_process_waits_and_keeps_its_lead(directory: BoxDirectory) -> None:
+    """Here the program itself is gone for a while: to the supervisor that is the same."""
+    programs = directory.base / "bin"
+    programs.mkdir()
+    tmux = programs / "tmux"
+    tmux.symlink_to(str(shutil.which("tmux")))
+    places = [place for place in os.environ["PATH"].split(os.pathsep) if not Path(place, "tmux").exists()]
+    directory.environ["PATH"] = os.pathsep.join([str(programs), str(Path(sys.executable).parent), *places])
+    with directory.supervised() as supervisor:
+        lead = lead_pid(directory)
+        aside = tmux.rename(programs / "aside")
+        wake(directory)
+        eventually(lambda: "tmux can't be run" in (directory.base / "supervisor.log").read_text())
+        time.sleep(2)
+        assert supervisor.poll() is None
+        aside.rename(tmux)
+        assert lead_pid(directory) == lead
+        assert directory.status()["rebuilds"] == 0
+
+
+def wake(directory: BoxDirectory) -> None:
+    """Let the supervisor look now, by ending the client with which it waits."""
+    assert directory.supervisor is not None
+    children = Path(f"/proc/{directory.supervisor.pid}/task/{directory.supervisor.pid}/children").read_text().split()
+    for child in children:
+        os.kill(int(child), signal.SIGKILL)
 
 
 def test_lost_session_that_a_viewer_still_shows_keeps_its_lead(directory: BoxDirectory) -> None:

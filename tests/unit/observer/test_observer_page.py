@@ -186,8 +186,8 @@ def test_health_says_what_is_wrong(directory: BoxDirectory) -> None:
         answer = directory.get("/healthz")
         assert answer.status == 503
         assert answer.json["reasons"] == ["the tmux session is lost"]
-        status = directory.home / ".agentbox" / "status.json"
-        status.write_text(json.dumps({"state": "parked", "reason": "rebuilt too often"}))
+        directory.status_file.parent.mkdir()
+        directory.status_file.write_text(json.dumps({"state": "parked", "reason": "rebuilt too often"}))
         assert "the supervisor has given up: rebuilt too often" in directory.get("/healthz").json["reasons"]
         assert directory.get("/api/windows").status == 503
 
