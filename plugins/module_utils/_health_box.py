@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -11,6 +13,7 @@ from ._advisory import unenforced_limits
 from ._health import Check, plain
 from ._health_facts import (
     BoxFacts,
+    CgroupFacts,
     CredentialFacts,
     EngineFacts,
     Expected,
@@ -40,11 +43,14 @@ LIVE_IDS = (
 )
 # What the box itself reports.
 PROBE_IDS = ("supervisor", "tmux", "lead", "observer", "hook-event", "credentials", "versions", "writable")
+# What a box needs for its work, of that.
+_WORKING_IDS = ("probe", "supervisor", "tmux", "lead", "observer", "writable")
 # Environment variables of a proxy, in both spellings.
 PROXY_VARIABLES = tuple(spelling for name in _proxy.VARIABLES for spelling in (name.upper(), name))
 
 _SIGNAL_BASE = 128  # a shell's exit code for "ended by signal n" is this plus n
 _INTERRUPTED = _SIGNAL_BASE + signal.SIGINT
+_KILLED = _SIGNAL_BASE + signal.SIGKILL
 # What the engine and shells mean by an exit code, and what to do about it.
 _KNOWN_EXITS = {
     0: ("ended as asked", ""),
@@ -53,8 +59,17 @@ _KNOWN_EXITS = {
         "its program was not found: a mounted file or the image's bash is missing",
         "Run site.yml, which writes the files again",
     ),
-    _SIGNAL_BASE + signal.SIGKILL: ("killed: it did not end in time, or somebody killed it", ""),
+    _KILLED: ("killed: it did not end in time, or somebody killed it", ""),
 }
+
+# The engine tries once when the host boots, and what it mounts may not be there yet.
+_UNSTARTABLE = (
+    "Correct what it names, then run site.yml or `agentbox up`. A path that is mounted late in the boot: let the "
+    "engine start after it"
+)
+# What can be wrong where an agent writes, and what to do about it.
+_FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
+_READ_ONLY = os.strerror(errno.EROFS)
 
 
 def box_checks(facts: BoxFacts, host: HostFacts, engine_socket: str, predicting: bool) -> list[Check]:
@@ -82,6 +97,16 @@ def box_checks(facts: BoxFacts, host: HostFacts, engine_socket: str, predicting:
         proxy_check(box.name, proxy_variables(facts.inspect)),
     ]
     return checks + _probe_checks(facts)
+
+
+def troubles(facts: BoxFacts) -> list[Check]:
+    """What keeps a box from its work, of what is known at a glance; the pressure on it only as the reason of more."""
+    if facts.inspect is None or not running(facts.inspect):
+        return [state for state in [state_check(facts, predicting=False)] if state.verdict != "ok"]
+    checks = [state_check(facts, predicting=False)]
+    checks += [check for check in _probe_checks(facts) if check.id in _WORKING_IDS]
+    found = [check for check in checks if check.verdict in ("fail", "warn")]
+    return [*found, pressure] if found and (pressure := pressure_check(facts)).verdict == "warn" else found
 
 
 def unreachable_box_checks(box: Expected, reason: str) -> list[Check]:
@@ -193,10 +218,12 @@ def _health_check(box: Expected, inspect: Mapping[str, Any], again: str) -> Chec
 def _ending(inspect: Mapping[str, Any]) -> tuple[str, str]:
     """How the container ended, and what to do about it."""
     state: Mapping[str, Any] = inspect.get("State") or {}
+    error = _engine_error(inspect)
     if state.get("Status") == "created":
-        return f"never started{_engine_error(inspect)}", ""
-    meaning, advice = explain_exit(int(state.get("ExitCode") or 0), bool(state.get("OOMKilled")))
-    return f"{meaning}{_engine_error(inspect)}", advice
+        return f"never started{error}", ""
+    if error:
+        return f"the engine could not start it{error}", _UNSTARTABLE
+    return explain_exit(int(state.get("ExitCode") or 0), bool(state.get("OOMKilled")))
 
 
 def _engine_error(inspect: Mapping[str, Any]) -> str:
@@ -426,7 +453,7 @@ def _probe_checks(facts: BoxFacts) -> list[Check]:
     judged: tuple[tuple[str, object, Callable[[Any], Iterable[Check]]], ...] = (
         ("supervisor", probe.supervisor, lambda part: [supervisor_check(box, part)]),
         ("tmux", probe.session, lambda part: [tmux_check(box, part)]),
-        ("lead", probe.lead, lambda part: [lead_check(box, lead_now(part, probe.session))]),
+        ("lead", probe.lead, lambda part: [lead_check(box, lead_now(part, probe.session), _out_of_memory(facts))]),
         ("observer", probe.observer, lambda part: [observer_check(box, part)]),
         ("hook-event", probe.hook, lambda part: [hook_event_check(box, part)]),
         ("credentials", probe.credentials, lambda part: credential_checks(box, part)),
@@ -491,7 +518,12 @@ def lead_now(lead: LeadFacts, session: SessionFacts | Hidden) -> LeadFacts:
     return LeadFacts(lead.agent, "exited", lead.code if panes[0].status is None else panes[0].status)
 
 
-def lead_check(box: Expected, lead: LeadFacts) -> Check:
+def _out_of_memory(facts: BoxFacts) -> bool:
+    """Whether the kernel has killed a process of the box at its memory limit."""
+    return isinstance(facts.cgroup, CgroupFacts) and bool(facts.cgroup.oom_kills)
+
+
+def lead_check(box: Expected, lead: LeadFacts, out_of_memory: bool) -> Check:
     """The lead runs, or has ended with a code that tells how."""
     if lead.state == "running":
         return Check("lead", box.name, "ok", f"{lead.agent or 'the lead'} is running")
@@ -499,14 +531,17 @@ def lead_check(box: Expected, lead: LeadFacts) -> Check:
         return _no_lead_check(box)
     agent = lead.agent or box.lead or "the lead"
     title = str(box.manifests.get(agent, {}).get("title") or agent)
-    by_itself = lead.code in (0, _INTERRUPTED)
-    return Check(
-        "lead",
-        box.name,
-        "warn" if by_itself else "fail",
-        f"{title} exited with {_code_text(lead.code)}",
-        f"Attach (`{box.command('attach')}`); window {WINDOW_LEAD} says how to start it again",
-    )
+    seen = f"{title} exited with {_code_text(lead.code)}"
+    todo = f"Attach (`{box.command('attach')}`); window {WINDOW_LEAD} says how to start it again"
+    if lead.code in (0, _INTERRUPTED):
+        return Check("lead", box.name, "warn", seen, todo)
+    if lead.code == _KILLED and out_of_memory:
+        seen = f"{seen}; the kernel killed processes of this box at the memory limit"
+        todo = f"Raise `memory` or give the agent smaller work. {todo}"
+    elif lead.code == os.EX_CONFIG:
+        seen = f"{title} was not started (code {os.EX_CONFIG})"
+        todo = f"Attach (`{box.command('attach')}`); window {WINDOW_LEAD} says why, and how to start it again"
+    return Check("lead", box.name, "fail", seen, todo)
 
 
 def _no_lead_check(box: Expected) -> Check:
@@ -599,15 +634,19 @@ def versions_check(box: Expected, versions: Mapping[str, str | None]) -> Check:
     return Check("versions", box.name, "ok", listed or "no agents")
 
 
-def writable_check(box: Expected, writable: Mapping[str, bool]) -> Check:
+def writable_check(box: Expected, writable: Mapping[str, str]) -> Check:
     """The agent can write where its work and its state go."""
-    closed = sorted(path for path, is_open in writable.items() if not is_open)
+    closed = {path: problem for path, problem in sorted(writable.items()) if problem}
     if closed:
-        return Check(
-            "writable",
-            box.name,
-            "fail",
-            f"the agent cannot write to {', '.join(closed)}",
-            "Check the owner on the host, or `workspace_access`; site.yml sets both",
-        )
+        listed = ", ".join(f"{path} ({problem})" for path, problem in closed.items())
+        todo = ". ".join(dict.fromkeys(_make_writable(box, problem) for problem in closed.values()))
+        return Check("writable", box.name, "fail", f"the agent cannot write to {listed}", todo)
     return Check("writable", box.name, "ok", f"the agent can write to {', '.join(sorted(writable))}")
+
+
+def _make_writable(box: Expected, problem: str) -> str:
+    if problem in _FULL:
+        return f"Free space there (`{box.command('shell')}`), or on the host's disk or quota that holds it"
+    if problem == _READ_ONLY:
+        return "Look at the host's kernel log: a disk with errors becomes read-only; then restart the box"
+    return "Check the owner on the host, or `workspace_access`; site.yml sets both"

@@ -76,7 +76,7 @@ def expected_from_engine(
     return Expected(
         name=str(labels.get(LABEL_BOX)),
         container=str(inspect.get("Name") or "").lstrip("/"),
-        state="stopped" if _was_stopped(inspect.get("State") or {}) else "started",
+        state="stopped" if was_stopped(inspect) else "started",
         image=str(config.get("Image") or ""),
         workspace=labels.get(LABEL_WORKSPACE),
         lead=str(lead) if lead else None,
@@ -90,11 +90,13 @@ def expected_from_engine(
     )
 
 
-def _was_stopped(state: Mapping[str, Any]) -> bool:
-    if state.get("Status") == "created":  # made to be stopped, unless the engine failed to start it
-        return not state.get("Error")
+def was_stopped(inspect: Mapping[str, Any]) -> bool:
+    """Whether a container does not run because somebody wanted that, as far as the way it ended tells."""
+    state: Mapping[str, Any] = inspect.get("State") or {}
+    if state.get("Error"):  # the engine failed to start it
+        return False
     ended_as_asked = state.get("ExitCode") in _STOPPED_CODES and not state.get("OOMKilled")
-    return state.get("Status") == "exited" and ended_as_asked
+    return state.get("Status") == "created" or (state.get("Status") == "exited" and ended_as_asked)
 
 
 def _recorded_limits(record: Mapping[str, Any], capacity: Capacity) -> Limits | None:

@@ -220,7 +220,7 @@ class ProbeFacts:
     hook: HookFacts | Hidden
     credentials: Mapping[str, CredentialFacts] | Hidden
     versions: Mapping[str, str | None] | Hidden
-    writable: Mapping[str, bool] | Hidden  # directory in the box -> whether the agent can write there
+    writable: Mapping[str, str] | Hidden  # directory in the box -> why the agent can't write there, empty if it can
 
 
 @dataclass(frozen=True)

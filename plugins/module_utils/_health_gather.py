@@ -170,7 +170,10 @@ def expected_boxes(engine: Engine, request: Request, info: Mapping[str, Any]) ->
 
 def _origin(inspect: Mapping[str, Any], state_dir: str) -> Origin:
     labels: Mapping[str, Any] = (inspect.get("Config") or {}).get("Labels") or {}
-    paths = BoxPaths(state_dir, str(labels.get(LABEL_BOX)))
+    name = str(labels.get(LABEL_BOX))
+    if not is_name(name):  # anybody's word, of which no path is made
+        return Origin()
+    paths = BoxPaths(state_dir, name)
     return Origin(record=_json(paths.record), box_json=_json(f"{paths.mount}/box.json"))
 
 
@@ -229,6 +232,15 @@ def gather_box(engine: Engine, box: Expected, request: Request, containers: Iter
         hooks=hook_settings(box, paths),
         ca_files=_box_certificates(engine, inspect) if live else {},
     )
+
+
+def glance(engine: Engine, inspect: Mapping[str, Any], state_dir: str) -> BoxFacts:
+    """What is quickly known of the box that ``inspect`` is of: its own report and its cgroup."""
+    expected = expected_from_engine(inspect, _origin(inspect, state_dir), {}, Capacity())
+    if not running(inspect):
+        return BoxFacts(expected, inspect)
+    pid, container = int((inspect.get("State") or {}).get("Pid") or 0), str(inspect["Id"])
+    return BoxFacts(expected, inspect, cgroup=read_cgroup(pid, container), probe=probe_box(engine, container))
 
 
 def probe_box(engine: Engine, container: str) -> ProbeFacts | Hidden:

@@ -59,7 +59,7 @@ def _probe(report: Mapping[str, Any]) -> ProbeFacts:
         hook=_told(report, "hook", _hook),
         credentials=_told(report, "credentials", lambda part: _named(part, _credentials)),
         versions=_told(report, "versions", _versions),
-        writable=_told(report, "mounts", lambda part: _named(part, lambda mount: _boolean(mount, "writable"))),
+        writable=_told(report, "mounts", lambda part: _named(part, _writing_problem)),
     )
 
 
@@ -134,6 +134,10 @@ def _credentials(entry: Mapping[str, Any]) -> CredentialFacts:
         present=_choice(entry, "state", ("present", "none")) == "present",
         kind=_text(entry, "kind") or None,
     )
+
+
+def _writing_problem(mount: Mapping[str, Any]) -> str:
+    return "" if _boolean(mount, "writable") else _text(mount, "reason") or "no reason given"
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -120,11 +120,11 @@ def ls(call: Call) -> int:
     """List the boxes of the instance."""
     engine = call.engine()
     boxes = seen.find_all(engine, call.instance)
-    leads = seen.lead_states(engine, boxes)
+    reports = seen.reports(engine, boxes)
     if call.arguments.json:
-        answer(listing.as_json(boxes, leads))
+        answer(listing.as_json(boxes, reports))
     elif boxes:
-        answer(listing.as_table(boxes, leads))
+        answer(listing.as_table(boxes, reports))
     else:
         say(f"instance {call.instance} has no boxes")
     return exits.OK

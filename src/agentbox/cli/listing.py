@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from agentbox._shared._health import Check
+
 from .progress import printable
-from .seen import SeenBox
+from .seen import Report, SeenBox
 
 HEADER = ("NAME", "STATE", "HEALTH", "LEAD", "PAGE", "WORKSPACE")
 
 
-def as_json(boxes: Sequence[SeenBox], leads: Sequence[str]) -> str:
-    """A list of objects; ``page`` is null for a box that publishes none, ``health`` empty for one that does not run."""
+def as_json(boxes: Sequence[SeenBox], reports: Sequence[Report]) -> str:
+    """A list of objects; ``page`` is null for a box that publishes none, ``health`` empty for one that does not run.
+
+    ``lead`` is running, exited (``lead_code`` says how, null when nobody knows), none or unknown. ``troubles`` holds
+    the doctor's checks that are not well, each with ``id``, ``verdict``, ``seen`` and ``todo``.
+    """
     return json.dumps(
         [
             {
@@ -20,25 +26,39 @@ def as_json(boxes: Sequence[SeenBox], leads: Sequence[str]) -> str:
                 "container": box.container,
                 "state": box.state,
                 "health": box.health,
-                "lead": lead,
+                "lead": report.lead.state if report.lead else "unknown",
+                "lead_code": report.lead.code if report.lead else None,
                 "page": box.page,
                 "workspace": box.workspace,
+                "troubles": [check.as_result() for check in report.troubles],
             }
-            for box, lead in zip(boxes, leads, strict=True)
+            for box, report in zip(boxes, reports, strict=True)
         ],
         indent=2,
     )
 
 
-def as_table(boxes: Sequence[SeenBox], leads: Sequence[str]) -> str:
-    """One line per box below a header."""
-    return "\n".join(columns([HEADER, *map(_row, boxes, leads)]))
+def as_table(boxes: Sequence[SeenBox], reports: Sequence[Report]) -> str:
+    """One line per box below a header, and below them one for everything that is wrong."""
+    troubles = [_trouble(check) for report in reports for check in report.troubles]
+    return "\n".join([*columns([HEADER, *map(_row, boxes, reports)]), *troubles])
 
 
-def _row(box: SeenBox, lead: str) -> tuple[str, ...]:
+def _row(box: SeenBox, report: Report) -> tuple[str, ...]:
     """Of a box that does not run there is no agent and no page to tell of."""
-    running = (box.health or "-", lead, box.page or "-") if box.running else ("-", "-", "-")
+    running = (box.health or "-", _lead(report), box.page or "-") if box.running else ("-", "-", "-")
     return (box.name, box.state_told, *running, printable(box.workspace))
+
+
+def _lead(report: Report) -> str:
+    if report.lead is None:
+        return "unknown"
+    code = report.lead.code
+    return report.lead.state if code is None else f"{report.lead.state} ({code})"
+
+
+def _trouble(check: Check) -> str:
+    return f"{check.subject}: {check.seen}." + (f" {check.todo}." if check.todo else "")
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentbox._shared import _health_expected, _health_gather, _naming
+from agentbox._shared import _health_box, _health_expected, _health_gather, _naming
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError
-from agentbox._shared._health_facts import Hidden, ObserverFacts, SupervisorFacts
+from agentbox._shared._health import Check
+from agentbox._shared._health_facts import BoxFacts, Hidden, LeadFacts, ObserverFacts, SupervisorFacts
 
 from .exits import UsageError
 
@@ -37,8 +38,16 @@ class SeenBox:
 
     @property
     def state_told(self) -> str:
-        """The state in the words of the commands: what ``stop`` stops is stopped."""
-        return "stopped" if self.state == "exited" else self.state
+        """The state in the words of the commands: what ``stop`` stops is stopped, what failed has exited."""
+        return "stopped" if self.state == "exited" and _health_expected.was_stopped(self.inspect) else self.state
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a box does. ``lead`` is None when it does not say; ``troubles`` are checks that are not well."""
+
+    lead: LeadFacts | None
+    troubles: tuple[Check, ...] = ()
 
 
 def find(engine: Engine, instance: str, name: str) -> SeenBox | None:
@@ -126,18 +135,23 @@ def kept_secrets(box: SeenBox) -> dict[str, str]:
         raise AgentboxError(f"cannot read the secrets of box {box.name}: {error}") from error
 
 
-def lead_states(engine: Engine, boxes: Sequence[SeenBox]) -> list[str]:
-    """What the agent of each box does, as the box says: running, exited, none; unknown without an answer."""
+def reports(engine: Engine, boxes: Sequence[SeenBox]) -> list[Report]:
+    """What the agent of each box does, as the box says, and what is wrong with the box."""
     if not boxes:
         return []
     with ThreadPoolExecutor(min(_THREADS, len(boxes))) as pool:
-        return list(pool.map(lambda box: _lead_state(engine, box), boxes))
+        return list(pool.map(lambda box: _report(engine, box), boxes))
 
 
-def _lead_state(engine: Engine, box: SeenBox) -> str:
-    if not box.running:
-        return "none"
-    report = _health_gather.probe_box(engine, box.container)
-    if isinstance(report, Hidden) or isinstance(report.lead, Hidden):
-        return "unknown"
-    return report.lead.state
+def _report(engine: Engine, box: SeenBox) -> Report:
+    facts = _health_gather.glance(engine, box.inspect, box.state_dir)
+    return Report(_lead(facts), tuple(_health_box.troubles(facts)))
+
+
+def _lead(facts: BoxFacts) -> LeadFacts | None:
+    """What the lead does; None when the box runs and does not say."""
+    if facts.probe is None:
+        return LeadFacts(None, "none", None)
+    if isinstance(facts.probe, Hidden) or isinstance(facts.probe.lead, Hidden):
+        return None
+    return _health_box.lead_now(facts.probe.lead, facts.probe.session)

@@ -60,7 +60,7 @@ PROBE = ProbeFacts(
     hook=HookFacts(ok=True, seconds=0.02, reason=""),
     credentials={"claude": CredentialFacts(True, "secret")},
     versions={"claude": "2.1.332", "tmux": "3.3a"},
-    writable={"/workspace": True, "/home/agent": True},
+    writable={"/workspace": "", "/home/agent": ""},
 )
 HOST = HostFacts(
     engine=EngineFacts(f"unix://{SOCKET}", "1.41", "20.10.24", False, {}),

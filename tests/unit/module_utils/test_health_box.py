@@ -13,6 +13,7 @@ from agentbox._shared._health_box import (
     PROBE_IDS,
     box_checks,
     explain_exit,
+    troubles,
     unreachable_box_checks,
 )
 from agentbox._shared._health_facts import (
@@ -133,6 +134,12 @@ def test_a_box_that_is_not_running_leaves_its_inside_undecided() -> None:
         ),
         ({"Status": "exited", "ExitCode": 137}, "fail", "killed: it did not end in time", False),
         ({"Status": "dead", "ExitCode": 127}, "fail", "was not found", False),
+        (
+            {"Status": "exited", "ExitCode": 255, "Error": "bind source path does not exist: /srv/code"},
+            "fail",
+            "the engine could not start it (bind source path does not exist: /srv/code)",
+            False,
+        ),
     ],
 )
 def test_states_are_explained(changed: dict[str, Any], verdict: str, seen: str, settling: bool) -> None:
@@ -356,6 +363,7 @@ def test_the_session(session: SessionFacts, verdict: str, seen: str) -> None:
         (LeadFacts("claude", "exited", 130), "warn", "code 130 (SIGINT)"),
         (LeadFacts("claude", "exited", 1), "fail", "exited with code 1"),
         (LeadFacts("claude", "exited", 137), "fail", "code 137 (SIGKILL)"),
+        (LeadFacts("claude", "exited", 78), "fail", "Claude Code was not started (code 78)"),
         (LeadFacts("claude", "exited", None), "fail", "an unknown code"),
         (LeadFacts(None, "none", None), "fail", "claude has not been started"),
     ],
@@ -492,9 +500,41 @@ def test_an_agent_without_pinned_version_may_have_any() -> None:
     assert next(check for check in judged(facts) if check.id == "versions").verdict == "ok"
 
 
-def test_a_directory_the_agent_cannot_write_to() -> None:
-    check = reported("writable", writable={"/workspace": False, "/home/agent": True})
-    assert (check.verdict, check.seen) == ("fail", "the agent cannot write to /workspace")
+@pytest.mark.parametrize(
+    ("problem", "todo"),
+    [
+        ("Permission denied", "Check the owner on the host"),
+        ("No space left on device", "Free space there (`agentbox shell --name web`)"),
+        ("Disk quota exceeded", "quota"),
+        ("Read-only file system", "a disk with errors becomes read-only"),
+    ],
+)
+def test_a_directory_the_agent_cannot_write_to(problem: str, todo: str) -> None:
+    check = reported("writable", writable={"/workspace": "", "/home/agent": problem})
+    assert (check.verdict, check.seen) == ("fail", f"the agent cannot write to /home/agent ({problem})")
+    assert todo in check.todo
+
+
+def test_a_lead_killed_at_the_memory_limit_is_explained() -> None:
+    probe = samples.probe(lead=LeadFacts("claude", "exited", 137))
+    check = one("lead", probe=probe, cgroup=replace(samples.CGROUP, oom_kills=1))
+    assert "code 137 (SIGKILL); the kernel killed processes of this box at the memory limit" in check.seen
+    assert check.todo.startswith("Raise `memory`")
+
+
+def test_troubles_are_what_keeps_a_box_from_its_work() -> None:
+    assert troubles(samples.box(cgroup=replace(samples.CGROUP, pids_refused=3))) == []
+    bombed = samples.box(probe=Hidden("no room for it"), cgroup=replace(samples.CGROUP, pids_refused=3))
+    assert [(check.id, check.verdict) for check in troubles(bombed)] == [("probe", "fail"), ("pressure", "warn")]
+    exited = samples.box(probe=samples.probe(lead=LeadFacts("claude", "exited", 1), credentials={}))
+    assert [check.id for check in troubles(exited)] == ["lead"]
+
+
+def test_a_stopped_box_has_no_trouble_and_one_that_failed_has() -> None:
+    stopped = samples.box(inspect=samples.inspect(**STOPPED), expected=samples.expected(state="stopped"), probe=None)
+    assert troubles(stopped) == []
+    failed = samples.box(inspect=samples.inspect(**STOPPED, Error="no such file or directory: /srv"), probe=None)
+    assert ["the engine could not start it (no such file or directory: /srv)" in c.seen for c in troubles(failed)]
 
 
 def test_texts_of_the_engine_cannot_drive_a_terminal() -> None:

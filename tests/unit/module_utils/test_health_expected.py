@@ -109,6 +109,7 @@ def test_a_record_that_says_nothing_leaves_the_limits_open(record: dict[str, Any
         ({"Status": "exited", "ExitCode": 1}, "started"),
         ({"Status": "created", "ExitCode": 0, "Error": ""}, "stopped"),
         ({"Status": "created", "ExitCode": 128, "Error": "port is already allocated"}, "started"),
+        ({"Status": "exited", "ExitCode": 137, "Error": "bind source path does not exist"}, "started"),
         ({"Status": "restarting", "ExitCode": 0}, "started"),
     ],
 )

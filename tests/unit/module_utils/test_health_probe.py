@@ -38,7 +38,11 @@ def report() -> dict[str, Any]:
         "hook": {"ok": True, "seconds": 0.023, "event_id": "17"},
         "credentials": {"claude": {"state": "present", "kind": "file"}, "codex": {"state": "none"}},
         "versions": {"claude": "2.1.332", "tmux": "3.3a", "codex": None},
-        "mounts": {"/workspace": {"writable": True}, "/home/agent": {"writable": False}},
+        "mounts": {
+            "/workspace": {"writable": True, "reason": ""},
+            "/home/agent": {"writable": False, "reason": "No space left on device"},
+            "/of/an/older/image": {"writable": False},
+        },
     }
 
 
@@ -63,7 +67,11 @@ def test_a_report_as_it_should_be() -> None:
         hook=HookFacts(ok=True, seconds=0.023, reason=""),
         credentials={"claude": CredentialFacts(True, "file"), "codex": CredentialFacts(False, None)},
         versions={"claude": "2.1.332", "tmux": "3.3a", "codex": None},
-        writable={"/workspace": True, "/home/agent": False},
+        writable={
+            "/workspace": "",
+            "/home/agent": "No space left on device",
+            "/of/an/older/image": "no reason given",
+        },
     )
 
 
