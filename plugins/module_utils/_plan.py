@@ -371,7 +371,7 @@ def _container_actions(
 def _renaming(box: Box, situation: Situation) -> Iterator[Action]:
     """Give a container its name back; an interrupted recreation does that itself."""
     name = str(situation.live["Name"]).lstrip("/") if situation.live else box.container
-    if name != box.container and (situation.swap is None or situation.swap.committed):
+    if name != box.container and situation.swap is None:
         yield Action(RENAME, f"{name} to {box.container}", (name, box.container))
 
 
@@ -459,8 +459,9 @@ def plan_absent(
     check_owner(f"box {name}", live, instance, name, state_dir)
     actions = [*_recovery(Situation(live, swap=swap))]
     if live:
-        actions += [Action(STOP, container)] if status(live) in RUNNING_STATES else []
-        actions.append(Action(REMOVE, container))
+        present = container if swap else str(live["Name"]).lstrip("/")  # an interrupted recreation is taken back first
+        actions += [Action(STOP, present)] if status(live) in RUNNING_STATES else []
+        actions.append(Action(REMOVE, present))
     actions += [Action(REMOVE, helper) for helper in helpers]
     actions += [Action(REMOVE_VOLUME, volume, volume) for volume in volume_names]
     actions += [Action(REMOVE_PATH, path, path) for path in paths]

@@ -539,6 +539,11 @@ class TestAbsent:
         assert kinds(removed) == ["stop", "remove", "remove_volume", "remove_path"]
         assert removed.after == {"abx-web-home": None, "/state/abx/boxes/web": None, "state": "absent"}
 
+    def test_it_was_renamed(self) -> None:
+        live = inspected(box())
+        live["Name"] = "/mine"
+        assert [action.detail for action in self.plan(live).actions] == ["mine", "mine"]
+
     def test_half_of_it_is_gone(self) -> None:
         assert kinds(self.plan(None, helpers=["abx-web.prepare"], paths=["/state/abx/relay/web"])) == [
             "remove",
