@@ -14,7 +14,7 @@ from typing import Any
 from . import _live_fields, _naming, _proxy
 from ._health_cgroup import tolerance
 from ._health_facts import CgroupFacts
-from ._live_fields import FIELDS, as_inspected
+from ._live_fields import FIELDS, Field, as_inspected
 from ._spec import digest, unseen
 
 _SHOWN = 12  # characters of a digest
@@ -56,13 +56,16 @@ class Live:
     ``enforced`` are the limits that the kernel has for it, None when it does not run or they can't be seen.
     ``networks`` are the engine's networks, name to id. ``replaced`` maps targets in a running container to sources on
     the host that it does not see, because another file or directory is there now than when it was started.
+    ``updatable`` says whether the engine's update call is known to work.
     """
 
     container: Mapping[str, Any]  # inspect
     image_environment: tuple[str, ...] = ()
     enforced: CgroupFacts | None = None
     networks: Mapping[str, str] = field(default_factory=dict)
+    volumes: Container[str] | None = None  # that exist, by name; None when nobody looked
     replaced: Mapping[str, str] = field(default_factory=dict)
+    updatable: bool = True
 
 
 @dataclass(frozen=True)
@@ -77,17 +80,12 @@ class Recorded:
         return bool(self.spec) and digest(self.spec, self.context) == labels.get(_naming.LABEL_SPEC)
 
 
-def compare(
-    payload: Mapping[str, Any], live: Live, declared: Mapping[str, Any], recorded: Recorded, *, updatable: bool
-) -> list[Drift]:
-    """Every difference, sorted by path.
-
-    ``declared`` is the canonical form of the declaration; ``updatable`` says whether the engine's update call works.
-    """
+def compare(payload: Mapping[str, Any], live: Live, declared: Mapping[str, Any], recorded: Recorded) -> list[Drift]:
+    """Every difference, sorted by path. ``declared`` is the canonical form of the declaration."""
     container = live.container
     changed_keys = list(_declaration(payload, container, declared, recorded))
     found = [
-        *_fields(payload, container, updatable=updatable),
+        *_fields(payload, live),
         *_mounts(payload, live),
         *_schema(payload, container),
         *_environment(payload, container, live.image_environment),
@@ -96,31 +94,22 @@ def compare(
         *changed_keys,
     ]
     told = {drift.path for drift in found}
-    found += [drift for drift in _enforced(payload, live, updatable=updatable) if drift.path not in told]
+    found += [drift for drift in _enforced(payload, live) if drift.path not in told]
     explained = {label for path in told for label in _EXPLAINED.get(path, ())}
     explained |= {_naming.LABEL_SPEC} if changed_keys else set()
     found += _labels(payload, container, explained)
     return sorted(found, key=lambda drift: drift.path)
 
 
-def _fields(payload: Mapping[str, Any], live: Mapping[str, Any], *, updatable: bool) -> Iterator[Drift]:
+def _fields(payload: Mapping[str, Any], live: Live) -> Iterator[Drift]:
     wanted = as_inspected(payload)
     for item in FIELDS:
-        now, then = item.read(wanted), item.read(live)
-        if now != then:
-            updates = item.updates if updatable and _may_update(item.updates, live) else ()
-            yield Drift(item.path, item.show(now), item.show(then), bool(updates), updates)
+        found = item.read(live.container)
+        if item.read(wanted) != found:
+            yield _of_field(item, payload, live, item.show(found))
 
 
-def _may_update(keys: Iterable[str], live: Mapping[str, Any]) -> bool:
-    """gVisor's container can't be counted on, and one that was given a quota refuses a number of CPUs."""
-    host = live["HostConfig"]
-    return host.get("Runtime") != "runsc" and not (
-        "NanoCpus" in keys and (host.get("CpuQuota") or host.get("CpuPeriod"))
-    )
-
-
-def _enforced(payload: Mapping[str, Any], live: Live, *, updatable: bool) -> Iterator[Drift]:
+def _enforced(payload: Mapping[str, Any], live: Live) -> Iterator[Drift]:
     """Limits that were changed behind the engine, in the files of the cgroup."""
     if live.enforced is None:
         return
@@ -129,8 +118,24 @@ def _enforced(payload: Mapping[str, Any], live: Live, *, updatable: bool) -> Ite
         name = _ENFORCED.get(item.path, "")
         limit = getattr(real.limits, name) if name else None
         if name in real.unlimited or (limit is not None and abs(limit - item.read(wanted)) > tolerance(name)):
-            seen = f"{item.show(limit or 0)} in force"
-            yield Drift(item.path, item.show(item.read(wanted)), seen, updatable, item.updates if updatable else ())
+            yield _of_field(item, payload, live, f"{item.show(limit or 0)} in force")
+
+
+def _of_field(item: Field, payload: Mapping[str, Any], live: Live, seen: Any) -> Drift:
+    declared = item.show(item.read(as_inspected(payload)))
+    held = live.enforced.memory_held or 0 if live.enforced else 0
+    if "Memory" in item.updates and held > payload["HostConfig"]["Memory"]:
+        # The kernel would refuse, or with cgroup v2 end processes.
+        return Drift(item.path, declared, f"{seen}, of which {_live_fields.limit(held)} are in use")
+    updates = item.updates if live.updatable and _may_update(item.updates, live.container) else ()
+    return Drift(item.path, declared, seen, bool(updates), updates)
+
+
+def _may_update(keys: Container[str], live: Mapping[str, Any]) -> bool:
+    """gVisor's container can't be counted on, and one that was given a quota refuses a number of CPUs."""
+    host = live["HostConfig"]
+    has_quota = host.get("CpuQuota") or host.get("CpuPeriod")
+    return host.get("Runtime") != "runsc" and not ("NanoCpus" in keys and has_quota)
 
 
 def _mounts(payload: Mapping[str, Any], live: Live) -> Iterator[Drift]:
@@ -146,6 +151,12 @@ def _mounts(payload: Mapping[str, Any], live: Live) -> Iterator[Drift]:
     for target, source in live.replaced.items():
         if target not in differing:
             yield Drift(f"mounts.{target}", source, "what was there when the box was started")
+    if live.volumes is None:
+        return
+    for mount in payload["HostConfig"]["Mounts"]:
+        gone = mount["Type"] == "volume" and mount["Source"] not in live.volumes
+        if gone and mount["Target"] not in differing:
+            yield Drift(f"mounts.{mount['Target']}", mount["Source"], "a volume that was removed")
 
 
 def _environment(payload: Mapping[str, Any], live: Mapping[str, Any], image: Iterable[str]) -> Iterator[Drift]:

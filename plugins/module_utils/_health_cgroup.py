@@ -18,6 +18,8 @@ HOST_ROOT = Path("/")
 _V1_NO_LIMIT = 1 << 62
 _PAGE = 4096  # bytes; the kernel rounds memory limits to pages
 _CPU_STEP = 0.01
+# Lines of memory.stat, by version, of what can't be written back to a disk.
+_HELD = {1: ("total_rss", "total_shmem"), 2: ("anon", "shmem")}
 
 
 @dataclass(frozen=True)
@@ -171,11 +173,13 @@ class _Files:
 
 def _facts(cgroups: Mapping[str, tuple[int, _Files]]) -> CgroupFacts:
     limits: dict[str, float | None] = {}
-    oom_kills = pids_refused = pids_current = None
+    oom_kills = pids_refused = pids_current = memory_held = None
     if "memory" in cgroups:
         version, files = cgroups["memory"]
         limits |= _memory_v1(files) if version == 1 else _memory_v2(files)
         oom_kills = files.counter("memory.oom_control" if version == 1 else "memory.events", "oom_kill")
+        held = [files.counter("memory.stat", key) for key in _HELD[version]]
+        memory_held = sum(amount or 0 for amount in held) if any(held) else None
     if "pids" in cgroups:
         _, files = cgroups["pids"]
         if files.text("pids.max") is not None:
@@ -197,6 +201,7 @@ def _facts(cgroups: Mapping[str, tuple[int, _Files]]) -> CgroupFacts:
         oom_kills=oom_kills,
         pids_refused=pids_refused,
         pids_current=pids_current,
+        memory_held=memory_held,
     )
 
 

@@ -225,10 +225,17 @@ def find_drift(box: Box, situation: Situation, payload: Mapping[str, Any]) -> li
     """Differences of the live container, those that can be put right in place and those that only a new one can."""
     if situation.live is None or status(situation.live) == "dead":
         return []
-    live = Live(situation.live, situation.image_environment, situation.enforced, situation.networks, situation.replaced)
-    # Podman's update call knows only some of the limits, and that of gVisor's container depends on its version.
-    updatable = not box.setting.engine.podman and box.spec.runtime == "runc"
-    return _drift.compare(payload, live, box.spec.canonical(), _recorded(situation), updatable=updatable)
+    live = Live(
+        situation.live,
+        situation.image_environment,
+        enforced=situation.enforced,
+        networks=situation.networks,
+        volumes=situation.volumes or None,
+        replaced=situation.replaced,
+        # Podman's update call knows only some of the limits, and that of gVisor's container depends on its version.
+        updatable=not box.setting.engine.podman and box.spec.runtime == "runc",
+    )
+    return _drift.compare(payload, live, box.spec.canonical(), _recorded(situation))
 
 
 def _recorded(situation: Situation) -> Recorded:

@@ -31,6 +31,7 @@ MOUNTS_V1 = """\
 FILES_V1 = {
     f"sys/fs/cgroup/memory/docker/{ID}/memory.limit_in_bytes": "268435456\n",
     f"sys/fs/cgroup/memory/docker/{ID}/memory.memsw.limit_in_bytes": "268435456\n",
+    f"sys/fs/cgroup/memory/docker/{ID}/memory.stat": "cache 900\nrss 1\nshmem 2\ntotal_rss 4096\ntotal_shmem 8192\n",
     f"sys/fs/cgroup/memory/docker/{ID}/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
     f"sys/fs/cgroup/pids/docker/{ID}/pids.max": "100\n",
     f"sys/fs/cgroup/pids/docker/{ID}/pids.current": "2\n",
@@ -46,6 +47,7 @@ MOUNTS_V2 = "29 23 0:26 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:
 FILES_V2 = {
     f"{SCOPE}/memory.max": "536870912\n",
     f"{SCOPE}/memory.swap.max": "0\n",
+    f"{SCOPE}/memory.stat": "anon 4096\nfile 900\nkernel 1\nshmem 8192\n",
     f"{SCOPE}/memory.events": "low 0\nhigh 0\nmax 44\noom 2\noom_kill 2\noom_group_kill 0\n",
     f"{SCOPE}/pids.max": "512\n",
     f"{SCOPE}/pids.current": "9\n",
@@ -89,6 +91,7 @@ def test_version_1(tmp_path: Path) -> None:
         oom_kills=3,
         pids_refused=17,
         pids_current=2,
+        memory_held=12288,
     )
 
 
@@ -99,6 +102,7 @@ def test_version_2(tmp_path: Path) -> None:
         oom_kills=2,
         pids_refused=0,
         pids_current=9,
+        memory_held=12288,
     )
 
 

@@ -230,6 +230,27 @@ class TestEnforced:
         assert str(found.before[path]).endswith(" in force")
         assert path in found.after
 
+    @pytest.mark.parametrize(("held", "expected"), [(GIB, ["update"]), (3 * GIB, [])])
+    def test_memory_that_is_in_use_is_not_taken_away(self, held: int, expected: list[str]) -> None:
+        live = inspected(box(memory="4g"))
+        limits = Limits(memory=4 * GIB, memory_swap=4 * GIB, pids=512, cpus=4.0)
+        facts = CgroupFacts(version=2, limits=limits, memory_held=held)
+        found = plan_box(box(memory="2g"), situation(live, enforced=facts))
+        assert kinds(found) == expected
+        kept = {drift.path: drift.live for drift in found.drift}
+        in_use = "4g, of which 3g are in use"
+        assert kept == ({} if expected else {"memory": in_use, "hardening.memory_swap": in_use})
+
+
+def test_a_volume_that_is_gone_is_drift_until_the_box_is_made_anew() -> None:
+    names = [f"abx-cache-{cache}-{UID}" for cache in ("npm", "pip", "cargo")]
+    existing = {name: Volume(name, "now", "abx", str(UID)) for name in names}
+    kept = plan_box(box(), situation(inspected(box()), volumes=existing))
+    assert ([(drift.path, drift.declared) for drift in kept.drift]) == [("mounts./home/agent", "abx-web-home")]
+    anew = plan_box(box(recreate="drift"), situation(inspected(box()), volumes=existing, unprepared=("abx-web-home",)))
+    assert (kinds(anew), anew.drift) == (["recreate"], ())
+    assert anew.actions[0].subject.volumes == ("abx-web-home",)
+
 
 def test_a_renamed_container_gets_its_name_back_and_goes_on() -> None:
     live = inspected(box(), status="exited")
