@@ -107,8 +107,7 @@ class Applier:
         try:
             for network in endpoints:
                 if network != first:
-                    with self._engine.doing(f"join network {network}"):
-                        self._engine.client.connect_container_to_network(container, network)
+                    self._join(container, network)
         except EngineError:
             with self._engine.doing(f"remove container {container}"):
                 self._engine.client.remove_container(container, force=True)

@@ -281,7 +281,7 @@ def _contradictions(spec: BoxSpec, item: Mapping[str, Any], manifests: Mapping[s
     if spec.state == "absent":
         return []
     problems = _agent_problems(spec, item, manifests)
-    problems += _sealed_problems(spec, item) if spec.sealed else _network_problems(spec)
+    problems += _sealed_problems(spec) if spec.sealed else _network_problems(spec)
     problems += [f"env.{name}: is set by Agentbox" for name in spec.env if name in _RESERVED_VARIABLES]
     problems += [f"secrets.{name}: stands in env too" for name in spec.secrets if name in spec.env]
     mirrored = spec.workspace_target == "mirror"
@@ -289,9 +289,9 @@ def _contradictions(spec: BoxSpec, item: Mapping[str, Any], manifests: Mapping[s
     return [f"{spec.path}.{problem}" for problem in problems]
 
 
-def _sealed_problems(spec: BoxSpec, item: Mapping[str, Any]) -> list[str]:
+def _sealed_problems(spec: BoxSpec) -> list[str]:
     """What would open a sealed box."""
-    opening = [key for key in SEALED if item.get(key, SEALED[key]) != SEALED[key]]
+    opening = [key for key, closed in SEALED.items() if getattr(spec, key) not in (closed, None)]
     opening += [key for key in ("networks", "ports", "mounts") if getattr(spec, key)]
     return [f"{key}: contradicts sealed" for key in opening]
 

@@ -172,21 +172,6 @@ def test_agentbox_itself_is_no_workspace(site: Site, place: Path) -> None:
         assert path == allowed or f".workspace: {path} holds or lies in " in entry["msg"]
 
 
-def test_the_strict_profile_reaches_the_kernel(engine: docker.APIClient, site: Site, home: Path) -> None:
-    strict = site.box("strict", seccomp="strict", network="none")
-    run = runs.play([*(role(site, [strict], identity_home=str(home)) for _ in range(2))])
-    first, again = module_results(run)
-    assert not first.get("failed"), first
-    assert again["changed"] is False
-    options = engine.inspect_container(site.container("strict"))["HostConfig"]["SecurityOpt"]
-    [profile] = [json.loads(option.removeprefix("seccomp=")) for option in options if option.startswith("seccomp=")]
-    assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
-    site.wait_for_session("strict")
-    assert "Seccomp:\t2" in site.run("strict", "cat /proc/self/status")
-    assert site.try_run("strict", "unshare --user true").returncode != 0
-    assert not site.converge({"name": "strict", "state": "absent"}, remove_volumes=True).get("failed")
-
-
 def test_absent_removes_the_declared_boxes_and_keeps_volumes(
     converged: list[runs.Run], engine: docker.APIClient, site: Site
 ) -> None:

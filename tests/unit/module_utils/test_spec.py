@@ -199,6 +199,7 @@ def test_only_the_default_box_publishes_by_itself() -> None:
         ({"size": "small", "memory": "3g"}, {"memory": "3g", "cpus": 2, "pids": 256, "shm_size": "128m"}),
         ({"sealed": False}, {}),
         ({"sealed": True}, {"sealed": True, "network": "none", "publish": "none", "credentials": "none"}),
+        ({"sealed": True}, {"sealed": True, "publish": None, "ports": [], "mounts": ""}),
         ({"recreate": "never"}, {"recreate": "drift"}),
     ],
 )
