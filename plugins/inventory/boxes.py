@@ -119,7 +119,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
-        self._read_config_data(path)
+        self._refuse_unknown(self._read_config_data(path))
         try:
             engine = _engine.connect(self.get_option("docker_host"))
             try:
@@ -131,6 +131,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
         for box in boxes:
             if is_ours(box) and self._is_wanted(box):
                 self._add(box, variables_of(box, engine.identity.host))
+
+    def _refuse_unknown(self, config: Mapping[str, Any]) -> None:
+        """A misspelt key would silently widen what becomes a host."""
+        known = self.get_options()
+        unknown = sorted(str(key) for key in config if key not in known)
+        if unknown:
+            raise AnsibleParserError(f"unknown key {', '.join(unknown)}; known are {', '.join(sorted(known))}")
 
     def _is_wanted(self, box: Mapping[str, Any]) -> bool:
         wanted = {"instance": self.get_option("instances"), "state": self.get_option("states")}

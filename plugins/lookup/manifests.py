@@ -40,7 +40,8 @@ _raw:
 
 import difflib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,27 @@ def check(name: str, manifest: Any, schema: Mapping[str, Any]) -> None:
         raise DeclarationError(f"manifests.{name}{path}: {_explained(error)}")
     if manifest["name"] != name:
         raise DeclarationError(f"manifests.{name}.name: is {manifest['name']!r}, has to be {name!r}")
+    if not _finds_a_group(manifest["version"]["pattern"]):
+        raise DeclarationError(f"manifests.{name}.version.pattern: must be a regular expression with a group")
+    if any(ord(character) < ord(" ") for text in _texts(manifest) for character in text):
+        raise DeclarationError(f"manifests.{name}: holds a line break or another control character")
+
+
+def _finds_a_group(pattern: str) -> bool:
+    try:
+        return re.compile(pattern).groups > 0
+    except re.error:
+        return False
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in a manifest, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (text for pair in value.items() for part in pair for text in _texts(part))
+    elif isinstance(value, list):
+        yield from (text for item in value for text in _texts(item))
 
 
 def _explained(error: Any) -> str:

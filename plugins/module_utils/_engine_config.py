@@ -233,7 +233,7 @@ def _rewritten(text: str | None, before: Mapping[str, Any], after: Mapping[str, 
     new = text if text and text.strip() else _json_text.EMPTY
     for key in before:
         if key not in after:
-            new = _json_text.removed(new, [key])
+            new = _json_text.removed(new, [], [key])
     for key, value in after.items():
         new = _json_text.put(new, [key], value)
     return new

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ._accounts import Account
 from ._errors import AgentboxError, SettingsError
 
-_MAX_BYTES = 4 << 20  # far more than any settings
+_MAX_BYTES = 1 << 20  # far more than any settings
 _NEW_FILE = 0o600
 _NEW_DIRECTORY = 0o700
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -130,8 +130,7 @@ class Place:
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 if before:
-                    os.fchown(descriptor, -1, before.status.st_gid)
-                    os.fchmod(descriptor, stat.S_IMODE(before.status.st_mode) & 0o777)
+                    os.fchmod(descriptor, _kept_mode(descriptor, before.status))
                 stream.write(content)
                 stream.flush()
                 os.fsync(descriptor)
@@ -221,6 +220,19 @@ def place(user: Account, parts: Sequence[str]) -> Iterator[Place]:
     """The file ``parts`` below the HOME of ``user``, with that user's rights while the context lasts."""
     with acting_as(user), ExitStack() as stack:
         yield Place(user, parts, stack)
+
+
+def _kept_mode(descriptor: int, before: os.stat_result) -> int:
+    """The mode of the file ``before`` for the open new one, which gets its group too.
+
+    A group that the user is not in can't be given; the user's own, which the file has then, gets no rights by it.
+    """
+    mode = stat.S_IMODE(before.st_mode) & 0o777
+    try:
+        os.fchown(descriptor, -1, before.st_gid)
+    except PermissionError:
+        return mode & ~stat.S_IRWXG
+    return mode
 
 
 def _identity(status: os.stat_result | None) -> tuple[int, ...] | None:

@@ -105,29 +105,26 @@ def _own_handlers(entry: Any, owner: str) -> list[int]:
 
 
 def _add(merge: Merge, event: str, handler: Handler, after: Sequence[Any]) -> None:
-    hooks = _json_text.parsed(merge.text).get(HOOKS)
-    if hooks is None:
+    if HOOKS not in _json_text.keys(merge.text, []):
         merge.text = _json_text.put(merge.text, [HOOKS], {event: [group(handler)]})
-    elif event not in hooks:
+    elif event not in _json_text.keys(merge.text, [HOOKS]):
         merge.text = _json_text.put(merge.text, [HOOKS, event], [group(handler)])
     else:
         merge.text = _json_text.put(merge.text, [HOOKS, event, len(after)], group(handler))
 
 
 def _remove(merge: Merge, event: str, superfluous: Mapping[int, Sequence[int]], alone: Sequence[int]) -> None:
-    """Remove handlers, and whole entries that hold nothing else; from the last on, so that positions stay true."""
-    for index in sorted(superfluous, reverse=True):
-        if index in alone:
-            merge.text = _json_text.removed(merge.text, [HOOKS, event, index])
-            continue
-        for position in reversed(superfluous[index]):
-            merge.text = _json_text.removed(merge.text, [HOOKS, event, index, HOOKS, position])
+    """Remove handlers, and whole entries that hold nothing else; these last, so that positions stay true."""
+    whole = set(alone) & set(superfluous)
+    for index in superfluous.keys() - whole:
+        merge.text = _json_text.removed(merge.text, [HOOKS, event, index, HOOKS], superfluous[index])
+    if whole:
+        merge.text = _json_text.removed(merge.text, [HOOKS, event], whole)
 
 
 def _remove_empty(merge: Merge, event: str) -> None:
     """Remove what our last handler left empty."""
-    hooks = _json_text.parsed(merge.text)[HOOKS]
-    if not hooks[event]:
-        merge.text = _json_text.removed(merge.text, [HOOKS, event])
-        if len(hooks) == 1:
-            merge.text = _json_text.removed(merge.text, [HOOKS])
+    if not _json_text.keys(merge.text, [HOOKS, event]):
+        merge.text = _json_text.removed(merge.text, [HOOKS], [event])
+        if not _json_text.keys(merge.text, [HOOKS]):
+            merge.text = _json_text.removed(merge.text, [], [HOOKS])

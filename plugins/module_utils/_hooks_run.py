@@ -195,7 +195,12 @@ def _plan(item: Item, request: Request, created: frozenset[str]) -> None:
         return
     with _hook_files.place(item.account, item.parts) as place:
         item.found = place.read()
-        item.merge = merge(_text(item.found), item.handlers, request.instance)
+        try:
+            item.merge = merge(_text(item.found), item.handlers, request.instance)
+        except SettingsError:
+            if request.present or not item.found or _hooks.OWNER_HEADER.encode() in item.found.content:
+                raise
+            return  # nothing of ours can be in it, whatever is wrong with it
         item.actions = list(_actions(item, item.merge, place, created))
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NoReturn
 
 Path = Sequence[str | int]
 
 EMPTY = "{}\n"
 _INDENT = "  "  # of documents that show none
+_DEEPEST = 100  # levels; Python's parser gives up near its own limit, which depends on who calls it
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -25,9 +27,22 @@ def parsed(text: str) -> Any:
     Python's own parser also takes ``NaN``, and of a key that stands twice the last.
     """
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    if _is_deeper(document, _DEEPEST):
+        raise ValueError("nested too deeply")
+    return document
+
+
+def _is_deeper(document: Any, levels: int) -> bool:
+    """Whether there is a value below ``levels`` objects and arrays."""
+    level = [document]
+    while level and levels:
+        containers = [value for value in level if isinstance(value, dict | list)]
+        level = [value for found in containers for value in (found.values() if isinstance(found, dict) else found)]
+        levels -= 1
+    return bool(level)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -52,18 +67,24 @@ def put(text: str, path: Path, value: Any) -> str:
     return _appended(text, container, key, value)
 
 
-def removed(text: str, path: Path) -> str:
-    """``text`` without what is at ``path``."""
-    *above, key = path
-    container = _container(text, _position(text, above))
-    keys = [member.key for member in container.members]
-    index = keys.index(key)
-    member = container.members[index]
-    if len(keys) == 1:
+def removed(text: str, path: Path, going: Collection[str | int]) -> str:
+    """``text`` without the members ``going`` of the object or array at ``path``."""
+    container = _container(text, _position(text, path))
+    members = container.members
+    gone = [member.key in going for member in members]
+    if all(gone):
         return text[: container.opening + 1] + text[container.closing :]
-    if index == 0:
-        return text[: member.start] + text[container.members[1].start :]
-    return text[: container.members[index - 1].end] + text[member.end :]
+    for index in reversed(range(len(members))):  # so that the offsets of those before stay true
+        if gone[index] and all(gone[:index]):
+            text = text[: members[index].start] + text[members[index + 1].start :]
+        elif gone[index]:
+            text = text[: members[index - 1].end] + text[members[index].end :]
+    return text
+
+
+def keys(text: str, path: Path) -> list[str | int]:
+    """The keys of the object, or the indexes of the array, at ``path``."""
+    return [member.key for member in _container(text, _position(text, path)).members]
 
 
 @dataclass(frozen=True)
@@ -103,6 +124,7 @@ def _position(text: str, path: Path) -> int:
     return position
 
 
+@lru_cache(maxsize=8)  # one change looks at the same few several times, and settings can be long
 def _container(text: str, opening: int) -> _Container:
     decoder = json.JSONDecoder()
     members: list[_Member] = []

@@ -116,6 +116,12 @@ def test_hosts_groups_and_variables(inventory: Path, site: Site, witness: Path) 
     assert {key: web["agentbox_box"][key] for key in expected} == expected
 
 
+def test_a_misspelt_key_makes_no_hosts(tmp_path: Path) -> None:
+    found, warnings = listed(inventory_file(tmp_path, instance=["web"]))
+    assert found["_meta"]["hostvars"] == {}
+    assert "unknown key instance; known are" in warnings
+
+
 def test_labels_are_never_evaluated(inventory: Path, site: Site, witness: Path) -> None:
     """Neither names nor values, in no place where a template could be looked for."""
     run = runs.play(

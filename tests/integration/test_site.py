@@ -12,7 +12,7 @@ import pytest
 from tests.integration import runs
 from tests.integration.sites import Site, manifests
 
-SUMMARY = "Optional parts failed, all else converged: tmux: "
+SUMMARY = "Optional parts failed, everything else is done: tmux: "
 
 
 def site_with_a_broken_part(site: Site, box: dict[str, Any], *, fails: bool) -> runs.Run:

@@ -16,7 +16,7 @@ from . import commands, exits
 from .call import prepare
 from .exits import UsageError
 from .playbook import RunInterruptedError
-from .streams import say
+from .streams import give_up, say
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,9 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         call = prepare(words, os.environ)
-        code = commands.HANDLERS[call.arguments.command](call)
-        sys.stdout.flush()
-        return code
+        return commands.HANDLERS[call.arguments.command](call)
     except UsageError as error:
         say(f"error: {error}")
         return exits.USAGE
@@ -36,7 +34,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (RunInterruptedError, KeyboardInterrupt) as error:
         say(f"interrupted{': ' if str(error) else ''}{error}")
         return exits.INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has gone; the interpreter must not complain about it when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read our output has gone
+        give_up()
         return exits.OK

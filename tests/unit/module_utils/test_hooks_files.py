@@ -88,6 +88,15 @@ def test_a_replaced_file_keeps_its_mode_and_leaves_nothing_beside_it(user: Accou
     assert [path.name for path in settings(user).parent.iterdir()] == ["settings.json"]
 
 
+def test_a_group_that_the_user_is_not_in_is_not_kept_and_the_other_gets_no_rights(nobody: Account) -> None:
+    replace(nobody, b"one")
+    os.chown(settings(nobody), nobody.uid, 0)
+    settings(nobody).chmod(0o664)
+    replace(nobody, b"two")
+    found = settings(nobody).stat()
+    assert (settings(nobody).read_bytes(), found.st_gid, found.st_mode & 0o777) == (b"two", nobody.gid, 0o604)
+
+
 def test_a_link_at_the_end_is_not_followed(user: Account, tmp_path: Path) -> None:
     target = tmp_path / "dotfiles"
     target.write_text("{}")
@@ -141,8 +150,8 @@ def test_without_a_home_nothing_is_made(user: Account, tmp_path: Path) -> None:
 def test_a_giant_is_refused(user: Account) -> None:
     settings(user).parent.mkdir()
     with settings(user).open("wb") as stream:
-        stream.truncate(5 << 20)
-    assert refusal(user) == "is larger than 4 MiB. Move it away"
+        stream.truncate(2 << 20)
+    assert refusal(user) == "is larger than 1 MiB. Move it away"
 
 
 def test_what_somebody_else_changed_meanwhile_is_not_replaced(user: Account) -> None:

@@ -62,7 +62,7 @@ def test_a_value_is_put_in_its_place_and_nothing_else_changes(case: tuple[str, l
     result = put(text, path, OWN)
     assert lookup(result, path) == OWN
     if is_new(path, container):
-        assert parsed(removed(result, path)) == document
+        assert parsed(removed(result, path[:-1], path[-1:])) == document
     else:
         assert parsed(put(result, path, container[path[-1]])) == document
 
@@ -71,7 +71,7 @@ def test_a_value_is_put_in_its_place_and_nothing_else_changes(case: tuple[str, l
 def test_what_was_added_to_others_can_be_taken_away_to_the_byte(case: tuple[str, list[str | int], Any]) -> None:
     text, path, container = case
     new = [*path[:-1], len(container) if isinstance(container, list) else "really new"]
-    assert removed(put(text, new, OWN), new) == text
+    assert removed(put(text, new, OWN), new[:-1], new[-1:]) == text
 
 
 @given(cases())
@@ -84,15 +84,20 @@ def test_removing_takes_nothing_else_along(case: tuple[str, list[str | int], Any
     for key in path[:-1]:
         place = place[key]
     del place[path[-1]]
-    assert parsed(removed(text, path)) == document
+    assert parsed(removed(text, path[:-1], path[-1:])) == document
 
 
 def test_removing_keeps_the_others() -> None:
     text = '{\n  "a": 1,\n  "b": 2,\n  "c": 3\n}\n'
-    assert removed(text, ["a"]) == '{\n  "b": 2,\n  "c": 3\n}\n'
-    assert removed(text, ["b"]) == '{\n  "a": 1,\n  "c": 3\n}\n'
-    assert removed(text, ["c"]) == '{\n  "a": 1,\n  "b": 2\n}\n'
-    assert removed('{"a": [1]}', ["a", 0]) == '{"a": []}'
+    assert removed(text, [], ["a"]) == '{\n  "b": 2,\n  "c": 3\n}\n'
+    assert removed(text, [], ["b"]) == '{\n  "a": 1,\n  "c": 3\n}\n'
+    assert removed(text, [], ["c"]) == '{\n  "a": 1,\n  "b": 2\n}\n'
+    assert removed('{"a": [1]}', ["a"], [0]) == '{"a": []}'
+
+
+@pytest.mark.parametrize("gone", [{0, 1}, {0, 2, 3}, {1, 2}, {3, 4}, {0, 1, 2, 3, 4}], ids=str)
+def test_several_are_removed_at_once_wherever_they_stand(gone: set[int]) -> None:
+    assert parsed(removed("[0, 1, 2, 3, 4]", [], gone)) == [index for index in range(5) if index not in gone]
 
 
 @pytest.mark.parametrize(
@@ -130,6 +135,7 @@ def test_an_entry_on_one_line_stays_on_it_in_a_document_of_many() -> None:
         '{"secret": 1, "secret": 2}',
         '{"a": "line\nbreak"}',
         "[" * 100_000,
+        '{"a": ' + "[" * 100 + "]" * 100 + "}",
         '{"a": ' + "1" * 5000 + "}",
     ],
 )
