@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import secrets
-import tarfile
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import _acl, _naming, _plan, _state, _swap
+from . import _acl, _credentials_box, _credentials_host, _helper, _naming, _plan, _state, _swap
 from ._box import Box
+from ._credentials_host import Seed
 from ._engine import Engine
 from ._errors import EngineAbsentError, EngineError
+from ._helper import Entry
 from ._naming import BoxPaths
 from ._payload import STOP_SECONDS, home_directories
 from ._plan import Action, BoxPlan
 from ._progress import Report
 from ._volumes import Volume, forget, mark_prepared
-
-PREPARE = ".prepare"  # no box name holds a dot
 
 
 class Applier:
@@ -78,6 +75,8 @@ class Applier:
                 self._create(box, plan.payload, action.subject)
             elif action.kind == _plan.RECREATE and box:
                 self._recreate(box, plan, action)
+            elif action.kind == _plan.SEED_LOGIN and box:
+                self._seed(box, action.subject)
             else:
                 self._change_state(action.kind, action.detail)
 
@@ -96,6 +95,8 @@ class Applier:
     def _create(self, box: Box, payload: Mapping[str, Any], unprepared: tuple[str, ...]) -> str:
         if unprepared:
             self._prepare_volumes(box, payload, unprepared)
+        if box.spec.credentials == "mount":
+            _credentials_box.make_mount_points(self._engine, box, box.logins)
         with self._engine.doing(f"create container {box.container}"):
             created = self._engine.client.create_container_from_config(_in_one_network(payload), box.container)
         self._join_networks(str(created["Id"]), payload)
@@ -114,26 +115,10 @@ class Applier:
             raise
 
     def _prepare_volumes(self, box: Box, payload: Mapping[str, Any], names: tuple[str, ...]) -> None:
-        """Give the roots of new volumes to the box uid, by a container that is never started."""
+        """Give the roots of new volumes to the box uid."""
         mounts = [mount for mount in payload["HostConfig"]["Mounts"] if mount["Source"] in names]
-        helper = f"{box.container}{PREPARE}"
-        config = {
-            "Image": payload["Image"],
-            "Cmd": ["true"],
-            "Labels": {
-                _naming.LABEL_MANAGED: "true",
-                _naming.LABEL_INSTANCE: self._instance,
-                _naming.LABEL_STATE_DIR: self._state_dir,
-            },
-            "HostConfig": {"NetworkMode": "none", "Mounts": [_with_content(mount) for mount in mounts]},
-        }
-        self._remove_helper(helper)
-        with self._engine.doing(f"prepare the volumes of {box.container}"):
-            created = self._engine.client.create_container_from_config(config, helper)
-            self._engine.client.put_archive(
-                created["Id"], "/", _directories(box, [mount["Target"] for mount in mounts])
-            )
-            self._engine.client.remove_container(created["Id"], force=True)
+        with _helper.helper(self._engine, box, [_with_content(mount) for mount in mounts]) as container:
+            _helper.put(self._engine, container, box, _directories(box, [mount["Target"] for mount in mounts]))
             volumes = [Volume.from_api(self._engine.client.inspect_volume(name)) for name in names]
         with self._markers:
             mark_prepared(self._state_dir, volumes)
@@ -150,6 +135,11 @@ class Applier:
     def _join(self, container: str, network: str) -> None:
         with self._engine.doing(f"put container {container} into network {network}"):
             self._engine.client.connect_container_to_network(container, network)
+
+    def _seed(self, box: Box, seed: Seed) -> None:
+        volume = _credentials_box.seed(self._engine, box, seed)
+        with self._markers:
+            _credentials_host.remember(self._state_dir, volume, seed)
 
     def _change_state(self, kind: str, name: str) -> None:
         client = self._engine.client
@@ -172,16 +162,6 @@ class Applier:
             output = _swap.last_lines(self._engine, name)
             raise EngineError(f"container {name} ended at once: {_swap.explain_exit(found)}{output}")
 
-    def _remove_helper(self, name: str) -> None:
-        """Remove what a killed run left."""
-        found = self._engine.inspect_container(name)
-        if not found:
-            return
-        if not _plan.is_own(found["Config"].get("Labels") or {}, self._instance, self._state_dir):
-            raise _plan.ForeignBoxError(f"container {name} exists and was not made by this run's user", "Rename it")
-        with self._engine.doing(f"remove container {name}"):
-            self._engine.client.remove_container(found["Id"], force=True)
-
     def _create_network(self, action: Action) -> None:
         with self._engine.doing(f"create network {action.detail}"):
             self._engine.client.create_network(
@@ -199,6 +179,7 @@ class Applier:
         with self._engine.doing(f"remove volume {action.detail}"):
             self._engine.client.remove_volume(action.detail)
         forget(self._state_dir, action.detail)
+        _credentials_host.forget(self._state_dir, action.detail)
 
 
 def _in_one_network(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,16 +195,9 @@ def _with_content(mount: Mapping[str, Any]) -> dict[str, Any]:
     return {**mount, "ReadOnly": False, "VolumeOptions": {"NoCopy": False, "Labels": labels}}
 
 
-def _directories(box: Box, targets: list[str]) -> bytes:
-    """A tar archive of directory entries that belong to the box uid: roots of volumes, and what lies in HOME."""
-    paths = sorted(targets)
+def _directories(box: Box, targets: list[str]) -> list[Entry]:
+    """Directories that belong to the box uid: roots of volumes, and what lies in HOME."""
+    modes = dict.fromkeys(sorted(targets), 0o755)
     if _naming.BOX_HOME in targets:
-        paths += [f"{_naming.BOX_HOME}/{below}" for below in home_directories(box)]
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for path in paths:
-            entry = tarfile.TarInfo(path.lstrip("/"))
-            entry.type, entry.mode, entry.uid, entry.gid = tarfile.DIRTYPE, 0o755, box.uid, _naming.BOX_GID
-            entry.mtime = time.time()
-            archive.addfile(entry)
-    return buffer.getvalue()
+        modes |= {f"{_naming.BOX_HOME}/{below}": mode for below, mode in home_directories(box).items()}
+    return [Entry(path, mode) for path, mode in modes.items()]

@@ -6,10 +6,11 @@ Pure: ``resolve()`` gets facts and returns a ``Box``, or raises a ``DeclarationE
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import _host, _naming
+from ._credentials import LoginFacts
 from ._errors import DeclarationError
 from ._host import Identity, Person, WorkspaceFacts
 from ._naming import BoxPaths
@@ -61,6 +62,17 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Login:
+    """A login of the host that a box gets, see ``_credentials_host.py``. Its content is in no representation."""
+
+    agent: str
+    source: str  # on the host, links resolved
+    target: str  # in the box
+    content: bytes = field(repr=False)
+    facts: LoginFacts
+
+
+@dataclass(frozen=True)
 class Box:
     """A declared box, ready to be planned. ``memory`` in bytes and ``cpus`` are capped at what the host can give."""
 
@@ -72,6 +84,7 @@ class Box:
     acl_uids: tuple[int, ...]  # who misses rights on the workspace
     memory: int
     cpus: float
+    logins: tuple[Login, ...] = ()  # of the host, that it is to have
 
     @property
     def container(self) -> str:
@@ -99,7 +112,11 @@ class Box:
 
     @property
     def identity(self) -> Identity:
-        return Identity() if self.spec.sealed else self.setting.identity
+        """Files of the person; the login of gh is a credential like those of the agents."""
+        if self.spec.sealed:
+            return Identity()
+        found = self.setting.identity
+        return replace(found, gh=None) if self.spec.credentials == "none" else found
 
     @property
     def proxy(self) -> Mapping[str, str]:
@@ -186,8 +203,3 @@ def _check_availability(spec: BoxSpec, setting: Setting) -> None:
     for name in (*RUNTIME_FILES, *([STRICT_PROFILE] if spec.seccomp == "strict" else [])):
         if not isinstance(setting.files.get(name), str):
             raise DeclarationError(f"files.{name}: is missing, box {spec.name} needs it")
-    if spec.credentials in ("seed", "mount"):
-        raise DeclarationError(
-            f"{spec.path}.credentials: {spec.credentials} is not available yet",
-            "Use auto with a login made in the box, or a secret",
-        )

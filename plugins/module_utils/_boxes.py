@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import _files, _naming, _plan, _state, _volumes
-from ._apply import PREPARE, Applier
+from . import _credentials_host, _files, _naming, _plan, _state, _volumes
+from ._apply import Applier
 from ._box import Box, ImageFacts, Setting
 from ._engine import Engine
 from ._errors import AgentboxError, DeclarationError
 from ._gather import Gatherer
+from ._helper import SUFFIX as PREPARE
 from ._naming import BoxPaths
 from ._plan import Action, BoxPlan
 from ._progress import Report
@@ -280,7 +281,7 @@ class _Run:
         """What goes of the state directory: all of it, or all but what is noted of volumes that stay."""
         state_dir = self._request.setting.state_dir
         if keep_notes:
-            kept = (_naming.lock_path(state_dir), _volumes.notes(state_dir))
+            kept = (_naming.lock_path(state_dir), _volumes.notes(state_dir), _credentials_host.directory(state_dir))
             return [path for path in _state.entries(state_dir) if path not in kept]
         return [state_dir] if os.path.lexists(state_dir) else []
 

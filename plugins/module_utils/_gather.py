@@ -13,12 +13,13 @@ from typing import Any
 
 from . import _box, _files, _host, _mounted, _naming, _plan, _state, _swap
 from ._advisory import unenforced_limits
-from ._apply import PREPARE
 from ._box import Box, EngineFacts, ImageFacts, Setting
+from ._credentials_gather import Logins
 from ._engine import Engine
 from ._errors import AgentboxError, DeclarationError
 from ._health_cgroup import CgroupMount, mounted, read_cgroup
 from ._health_facts import CgroupFacts
+from ._helper import SUFFIX as PREPARE
 from ._image_plan import parse_agents
 from ._naming import BoxPaths
 from ._payload import create_payload, volumes
@@ -237,7 +238,14 @@ class Gatherer:
                 raise DeclarationError(f"{key}: {problem}")
             _check_source(key, mount.source, writable)
         self._check_network(box)
-        return box
+        logins = self._logins.of(box)
+        for login in logins:
+            _check_source(f"{spec.path}.credentials", login.source, writable)
+        return replace(box, logins=logins)
+
+    @cached_property
+    def _logins(self) -> Logins:
+        return Logins(self._specs, self._engine, self._containers, self._volumes, self._digester)
 
     @cached_property
     def _declared_writable(self) -> set[str]:
@@ -318,6 +326,7 @@ class Gatherer:
                 [*volumes(box), *(mount.source for mount in box.spec.volumes)],
                 self._volumes,
             ),
+            seeds=self._logins.due(box, live),
             port_problem=self._port_problem(box, live),
             predict=self._predict,
             upgrade=upgrade,
@@ -434,7 +443,8 @@ def _replaced(box: Box, live: Mapping[str, Any] | None) -> dict[str, str]:
         return {}
     binds = [mount for mount in live["HostConfig"].get("Mounts") or [] if mount.get("Type") == "bind"]
     sources = {str(mount["Target"]): str(mount["Source"]) for mount in binds}
-    return _mounted.replaced(pid, sources, {"/etc/passwd": _files.passwd(box.uid).encode()})
+    contents = {"/etc/passwd": _files.passwd(box.uid).encode()}
+    return _mounted.replaced(pid, sources, contents | {login.target: login.content for login in box.logins})
 
 
 def _record(box: Box, swap: Swap | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _proxy
 from ._advisory import unenforced_limits
+from ._credentials import EXPLICIT
 from ._health import Check, plain
 from ._health_facts import (
     BoxFacts,
@@ -610,13 +611,11 @@ def _credential_check(box: Expected, agent: str, found: CredentialFacts | None) 
     if box.credentials == "none":
         return Check("credentials", box.name, "ok", f"{agent}: none, as declared")
     login = ((manifest or {}).get("credentials") or {}).get("login") or f"{agent}'s own log-in"
-    return Check(
-        "credentials",
-        box.name,
-        "warn",
-        f"{agent}: none",
-        f"Log in inside the box: `{login}` (`{box.command('shell')}`), or declare a secret",
-    )
+    inside = f"Log in inside the box: `{login}` (`{box.command('shell')}`), or declare a secret"
+    if box.credentials in EXPLICIT:
+        seen = f"{agent}: none, though its declaration says {box.credentials}"
+        return Check("credentials", box.name, "fail", seen, inside)
+    return Check("credentials", box.name, "warn", f"{agent}: none", inside)
 
 
 def versions_check(box: Expected, versions: Mapping[str, str | None]) -> Check:

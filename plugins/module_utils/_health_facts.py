@@ -231,7 +231,7 @@ class MountFacts:
     source: str
     target: str
     kind: PathKind
-    # Whether the box still sees this very source: a directory made anew on the host is dead in a running box.
+    # Whether the box still sees this very source: one that was made anew on the host is dead in a running box.
     same: bool | None = None
 
 

@@ -258,17 +258,20 @@ def probe_box(engine: Engine, container: str) -> ProbeFacts | Hidden:
 def mount_facts(inspect: Mapping[str, Any], pid: int) -> tuple[MountFacts, ...]:
     """Bind mounts; ``pid`` is the box's first process, 0 when it does not run."""
     mounts = [mount for mount in inspect.get("Mounts") or [] if mount.get("Type") == "bind"]
-    return tuple(_mount(str(mount.get("Source") or ""), str(mount.get("Destination") or ""), pid) for mount in mounts)
+    return tuple(_mount(mount, pid) for mount in mounts)
 
 
-def _mount(source: str, target: str, pid: int) -> MountFacts:
+def _mount(mount: Mapping[str, Any], pid: int) -> MountFacts:
+    source, target = str(mount.get("Source") or ""), str(mount.get("Destination") or "")
     kind = path_kind(source, follow=True)
-    same = _same_directory(source, f"/proc/{pid}/root{target}") if pid and kind == "directory" else None
+    # A read-only file is one that its owner replaces, and the box takes the new one at its next start.
+    lasting = kind == "directory" or (kind == "file" and mount.get("RW"))
+    same = _is_same(source, f"/proc/{pid}/root{target}") if pid and lasting else None
     return MountFacts(source, target, kind, same)
 
 
-def _same_directory(source: str, inside: str) -> bool | None:
-    """Whether both paths are one directory; None when this user may not look into the box."""
+def _is_same(source: str, inside: str) -> bool | None:
+    """Whether both paths are one file or directory; None when this user may not look into the box."""
     try:
         outer, inner = Path(source).stat(), Path(inside).stat()
     except OSError:

@@ -147,7 +147,7 @@ OPTIONS: tuple[Option, ...] = (
         "arguments), C(interval), C(timeout), C(start_period) (seconds, or C(90s), C(2m)) and C(retries). What it does "
         "not hold is as by default, where the page of the box is asked every 30 s.",
     ),
-    Option("env", "dict", {}, values.environment, "Environment of the box; values are strings and not secret."),
+    Option("env", "dict", {}, values.environment, "Environment of the box; values are lines of text, not secret."),
     Option(
         "timezone",
         "str",
@@ -185,7 +185,10 @@ OPTIONS: tuple[Option, ...] = (
         "credentials",
         "auto",
         ("auto", "seed", "mount", "none"),
-        "Where the agents' logins come from. V(auto) takes a declared secret, else a login made in the box.",
+        "Where the agents' logins come from. V(auto) takes a declared secret, else a login made in the box. V(seed) "
+        "copies the login of the person (O(identity_home)) into the box before it starts, and again only if the "
+        "person's is newer and lives longer. V(mount) mounts the file of that login, and nothing else, read-write. "
+        "V(none) lets none in. An agent with a declared secret needs no login. One box can have an OAuth login.",
     ),
     Option(
         "sealed",

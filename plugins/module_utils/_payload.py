@@ -59,9 +59,18 @@ def environment(box: Box) -> dict[str, str]:
         result.update(manifest.get("environment") or {})
         config = manifest.get("config") or {}
         if config.get("variable"):
-            result[config["variable"]] = f"{_naming.BOX_HOME}/{config['directory']}"
+            result[config["variable"]] = config_directory(box, config)
     result.update(box.spec.env)
     return result
+
+
+def config_directory(box: Box, config: Mapping[str, Any]) -> str:
+    """Where an agent keeps settings and login in the box: what the declaration says, else its place below HOME.
+
+    ``config`` is the part of that name of its manifest.
+    """
+    moved = box.spec.env.get(str(config.get("variable")), "")
+    return moved.rstrip("/") or f"{_naming.BOX_HOME}/{config['directory']}"
 
 
 def labels(box: Box, image_context: str) -> dict[str, str]:
@@ -158,6 +167,9 @@ def mounts(box: Box) -> Iterator[dict[str, Any]]:
         yield _bind(mount.source, mount.target, read_only=mount.read_only)
     for mount in sorted(box.spec.volumes):
         yield _volume(box, mount.source, mount.target, read_only=mount.read_only)
+    if box.spec.credentials == "mount":
+        for login in box.logins:
+            yield _bind(login.source, login.target, read_only=False)
 
 
 def volumes(box: Box) -> dict[str, str]:
@@ -170,18 +182,22 @@ def volumes(box: Box) -> dict[str, str]:
     return {_naming.home_volume(instance, box.spec.name): _naming.BOX_HOME, **caches}
 
 
-def home_directories(box: Box) -> list[str]:
-    """Directories below HOME that have to be the box uid's before its first start, parents first."""
-    wanted = {*_naming.CACHES.values(), ".config"}
-    wanted |= {config["directory"] for config in _configs(box)}
-    parents = {"/".join(path.split("/")[:depth]) for path in wanted for depth in range(1, path.count("/") + 1)}
-    return sorted(wanted | parents)
+def keeping_volume(box: Box, path: str) -> dict[str, Any] | None:
+    """The mount of the volume that keeps what is written at ``path`` in the box; None where no volume does."""
+    holding = [mount for mount in mounts(box) if path.startswith(f"{mount['Target']}/")]
+    nearest = max(holding, key=lambda mount: len(mount["Target"]), default=None)
+    return nearest if nearest and nearest["Type"] == "volume" and not nearest["ReadOnly"] else None
 
 
-def _configs(box: Box) -> Iterator[Mapping[str, Any]]:
+def home_directories(box: Box) -> dict[str, int]:
+    """Directories below HOME that have to be the box uid's before its first start, with their modes; parents first."""
+    wanted = dict.fromkeys((*_naming.CACHES.values(), ".config"), 0o755)
     for manifest in box.agents.values():
-        if manifest.get("config"):
-            yield manifest["config"]
+        directory = config_directory(box, manifest["config"]) if manifest.get("config") else ""
+        if directory.startswith(f"{_naming.BOX_HOME}/"):
+            wanted[directory.removeprefix(f"{_naming.BOX_HOME}/")] = 0o700  # it holds a login
+    parents = {"/".join(path.split("/")[:depth]) for path in wanted for depth in range(1, path.count("/") + 1)}
+    return dict(sorted({**dict.fromkeys(parents, 0o755), **wanted}.items()))
 
 
 def _bind(source: str, target: str, *, read_only: bool) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from . import _drift, _naming, _state
 from ._box import Box, ImageFacts
+from ._credentials_host import Seed
 from ._drift import Drift, Live, Recorded
 from ._errors import AgentboxError, DeclarationError
 from ._files import limits_recorded
@@ -43,6 +44,7 @@ START = "start"
 UNPAUSE = "unpause"
 STOP = "stop"
 REMOVE = "remove"
+SEED_LOGIN = "seed_login"
 
 
 class ForeignBoxError(AgentboxError):
@@ -93,6 +95,7 @@ class Situation:
     leftovers: tuple[str, ...] = ()  # paths that nothing declares any more
     volumes: Mapping[str, Volume] = field(default_factory=dict)  # that exist, by name
     unprepared: tuple[str, ...] = ()  # volumes whose root has to be given to the box uid
+    seeds: tuple[Seed, ...] = ()  # logins of the host to be written into volumes
     port_problem: str | None = None  # after the key that declares the port
     upgrade: bool = False  # an upgrade was asked for, see may_recreate()
     attached: bool = False  # somebody looks at its terminal
@@ -355,7 +358,9 @@ def _container_actions(
 ) -> Iterator[Action]:
     name, started = box.container, box.spec.state == "started"
     live, state = situation.live, status(situation.live)
+    seeds = [Action(SEED_LOGIN, f"{seed.login.agent} from {seed.login.source}", seed) for seed in situation.seeds]
     if recreate and live:
+        yield from seeds
         free = tuple(item for item in situation.free if isinstance(item, File) and not item.secret)
         yield Action(RECREATE, name, Replacement(live, free + situation.bound, situation.unprepared))
         return
@@ -371,6 +376,7 @@ def _container_actions(
     elif started and state == "paused":
         yield Action(UNPAUSE, name)
     yield from _repairs(name, situation, payload, repaired)
+    yield from seeds
     if started and state not in RUNNING_STATES:
         yield Action(START, name)
 
@@ -416,6 +422,9 @@ def _difference(
             before[action.detail], after[action.detail] = None, f"directory, uid {box.uid}"
         elif action.kind == RENAME:
             before["container"], after["container"] = action.subject
+        elif action.kind == SEED_LOGIN:
+            key = f"login of {action.subject.login.agent}"
+            before[key], after[key] = None, f"from {action.subject.login.source}"
         elif action.kind in (MAKE_DIRECTORY, WRITE_FILE):
             found = situation.found.get(action.detail)
             before[action.detail], after[action.detail] = _state.shown(action.subject, found, situation.digest)

@@ -237,8 +237,8 @@ def _environment_value(key: object, value: object) -> str:
         raise InvalidValueError(
             f"must be a string, not {described(value)}; quote it, or use the filter string", f".{known}"
         )
-    if "\0" in value:
-        raise InvalidValueError("must not contain NUL", f".{known}")
+    if "\0" in value or "\n" in value:
+        raise InvalidValueError("must be one line without NUL", f".{known}")
     return value
 
 
@@ -266,6 +266,8 @@ def secret_values(value: object) -> dict[str, dict[str, str]]:
         for key, secret in group.items():
             if not isinstance(secret, str) or not secret or "\0" in secret:
                 raise InvalidValueError("must be a string that is not empty", f".{box}.{key}")
+            if "\n" in secret:
+                raise InvalidValueError("must be one line", f".{box}.{key}")
         try:
             result[str(box)] = {variable_name(key): secret for key, secret in group.items()}
         except InvalidValueError as error:

@@ -158,7 +158,7 @@ options:
           does not hold is as by default, where the page of the box is asked every 30 s.
         type: raw
       env:
-        description: Environment of the box; values are strings and not secret.
+        description: Environment of the box; values are lines of text, not secret.
         type: dict
         default: {}
       timezone:
@@ -207,7 +207,10 @@ options:
         default: default
       credentials:
         description: >-
-          Where the agents' logins come from. V(auto) takes a declared secret, else a login made in the box.
+          Where the agents' logins come from. V(auto) takes a declared secret, else a login made in the box. V(seed)
+          copies the login of the person (O(identity_home)) into the box before it starts, and again only if the
+          person's is newer and lives longer. V(mount) mounts the file of that login, and nothing else, read-write.
+          V(none) lets none in. An agent with a declared secret needs no login. One box can have an OAuth login.
         type: str
         choices: [auto, seed, mount, none]
         default: auto
@@ -231,7 +234,9 @@ options:
   secrets:
     description:
       - Secrets of the boxes, box to name to value. Each is a file in the box that its user alone can read, and a
-        variable in the environment of its lead.
+        variable in the environment of its lead. A value is one line and arrives byte by byte.
+      - Give the values in variables, for callbacks such as P(ansible.builtin.junit#callback) print the arguments of a
+        task as they stand in the playbook.
     type: dict
     default: {}
   manifests:
@@ -253,7 +258,7 @@ options:
     type: bool
     default: true
   gh_login:
-    description: Mount the person's C(.config/gh) read-only, if there is one.
+    description: Mount the person's C(.config/gh) read-only, if there is one, but for O(boxes[].credentials=none).
     type: bool
     default: true
   protected:
@@ -414,7 +419,7 @@ actions:
       description: >-
         One of C(make_directory), C(write_file), C(remove_path), C(make_workspace), C(set_acl), C(create_network),
         C(remove_network), C(remove_volume), C(create), C(recreate), C(finish_swap), C(rename), C(leave_network),
-        C(join_network), C(update), C(start), C(unpause), C(stop), C(remove).
+        C(join_network), C(update), C(seed_login), C(start), C(unpause), C(stop), C(remove).
       type: str
     detail:
       description: On what.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from agentbox._shared._credentials import MOST_BYTES, login_facts
 
 Manifest = Mapping[str, Any]
 
@@ -66,12 +69,20 @@ def conversation_argv(manifest: Manifest, kind: str, session_id: str) -> list[st
     return [str(part).format(session_id=session_id) for part in manifest["launch"].get(kind) or ()]
 
 
-def launch_argv(manifest: Manifest, conversation: Iterable[str], permission_mode: str, yolo: bool) -> list[str]:
+def launch_argv(
+    manifest: Manifest, conversation: Iterable[str], workspace: str, permission_mode: str, yolo: bool
+) -> list[str]:
     """The whole command line of a lead. Asking for nothing and asking for a mode exclude each other."""
     launch = manifest["launch"]
     flags = launch.get("yolo") if yolo else launch.get("permission_mode")
     mode = [str(part).format(mode=permission_mode) for part in flags or ()]
-    return [*map(str, launch["argv"]), *mode, *conversation]
+    return [*map(str, launch["argv"]), *onboarding_argv(manifest, workspace), *mode, *conversation]
+
+
+def onboarding_argv(manifest: Manifest, workspace: str) -> list[str]:
+    """Words that answer first questions of an agent that keeps the answers beside other settings."""
+    quoted = json.dumps(os.path.realpath(workspace))
+    return [str(part).replace("{workspace}", quoted) for part in (manifest.get("onboarding") or {}).get("argv") or ()]
 
 
 def api_key(manifest: Manifest, environ: Mapping[str, str]) -> str | None:
@@ -125,7 +136,14 @@ def credentials(manifest: Manifest, config: Path, environ: Mapping[str, str], se
         return {"state": "present", "kind": "secret"}
     if any(environ.get(name) for name in names):
         return {"state": "present", "kind": "environment"}
-    file = declared.get("file")
-    if file and (config / file).is_file() and (config / file).stat().st_size:
+    if declared.get("file") and _holds_login(declared, config / str(declared["file"])):
         return {"state": "present", "kind": "file"}
     return {"state": "none"}
+
+
+def _holds_login(declared: Mapping[str, Any], path: Path) -> bool:
+    try:
+        content = path.read_bytes() if path.is_file() and path.stat().st_size <= MOST_BYTES else b""
+    except OSError:
+        return False
+    return login_facts(declared, content, 0) is not None

@@ -24,15 +24,26 @@ def prepare(box: Box, environ: Mapping[str, str]) -> list[str]:
     except OSError as error:
         reasons.append(f"nothing can be remembered in {box.state}: {error.strerror}")
     for name, manifest in box.manifests.items():
-        reasons += [f"{name}: {reason}" for reason in onboard(box, manifest, environ)]
+        found = make_config_directory(box, manifest, environ) or onboard(box, manifest, environ)
+        reasons += [f"{name}: {reason}" for reason in found]
     reasons += trust_workspace(box)
     return reasons
 
 
+def make_config_directory(box: Box, manifest: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
+    """Make the directory of the agent's settings and login, which it may want to find. Returns why it is not there."""
+    path = agents.config_directory(manifest, box.home, environ)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        return [f"{path} can't be made: {error.strerror}"]
+    return []
+
+
 def onboard(box: Box, manifest: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
     """Answer the agent's first questions in its own settings file. Returns the reason if that is not possible."""
-    seeds = manifest.get("onboarding")
-    if not seeds:
+    seeds = manifest.get("onboarding") or {}
+    if not seeds.get("file"):
         return []
     config = agents.config_directory(manifest, box.home, environ)
     path = config / seeds["file"]

@@ -60,7 +60,7 @@ def _agent_argv(box: Box, manifest: Mapping[str, Any], environment: Mapping[str,
     for reason in onboard(box, manifest, environment):
         sys.stderr.write(f"agentbox: {reason}\n")
     conversation = _conversation(box, manifest, environment)
-    return agents.launch_argv(manifest, conversation, box.permission_mode, box.yolo)
+    return agents.launch_argv(manifest, conversation, box.workspace, box.permission_mode, box.yolo)
 
 
 def lead_environment(box: Box, environ: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from agentbox import agents
 from .boxes import ROOT
 
 CLAUDE: dict[str, Any] = yaml.safe_load((ROOT / "agents" / "claude.yml").read_text())
+CODEX: dict[str, Any] = yaml.safe_load((ROOT / "agents" / "codex.yml").read_text())
 HOME = Path("/home/agent")
 
 
@@ -45,14 +48,22 @@ def test_config_directory_follows_the_agents_own_variable() -> None:
 
 def test_lead_shows_teammates_in_tmux_and_names_its_permission_mode() -> None:
     new = agents.conversation_argv(CLAUDE, "new", "1234")
-    argv = agents.launch_argv(CLAUDE, new, "plan", yolo=False)
+    argv = agents.launch_argv(CLAUDE, new, "/workspace", "plan", yolo=False)
     assert argv == ["claude", "--teammate-mode", "tmux", "--permission-mode", "plan", "--session-id", "1234"]
 
 
 def test_yolo_replaces_the_permission_mode() -> None:
     resume = agents.conversation_argv(CLAUDE, "resume", "1234")
-    argv = agents.launch_argv(CLAUDE, resume, "default", yolo=True)
+    argv = agents.launch_argv(CLAUDE, resume, "/workspace", "default", yolo=True)
     assert argv == ["claude", "--teammate-mode", "tmux", "--dangerously-skip-permissions", "--resume", "1234"]
+
+
+def test_an_agent_that_keeps_answers_among_its_settings_gets_them_as_words(tmp_path: Path) -> None:
+    workspace = tmp_path / 'a "quoted" name'
+    argv = agents.launch_argv(CODEX, [], str(workspace), "default", yolo=False)
+    assert argv[:2] == ["codex", "-c"]
+    answers = tomllib.loads(argv[2])
+    assert answers == {"projects": {str(workspace.resolve()): {"trust_level": "trusted"}}}
 
 
 def test_onboarding_answers_what_is_not_answered() -> None:
@@ -99,5 +110,8 @@ def test_credentials_are_named_by_where_they_are_and_never_called_valid(tmp_path
     assert declared == {"state": "present", "kind": "secret"}
     (tmp_path / ".credentials.json").touch()
     assert agents.credentials(CLAUDE, tmp_path, {}, []) == {"state": "none"}
-    (tmp_path / ".credentials.json").write_text("{}")
+    for empty in ("{}", '{"claudeAiOauth": {}}', '{"mcpOAuth": {"x": "y"}}', "no JSON"):
+        (tmp_path / ".credentials.json").write_text(empty)
+        assert agents.credentials(CLAUDE, tmp_path, {}, []) == {"state": "none"}, empty
+    (tmp_path / ".credentials.json").write_text(json.dumps({"claudeAiOauth": {"accessToken": "x"}}))
     assert agents.credentials(CLAUDE, tmp_path, {}, []) == {"state": "present", "kind": "file"}

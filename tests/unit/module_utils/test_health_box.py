@@ -478,6 +478,16 @@ def test_no_credentials_as_declared() -> None:
     assert (found.verdict, found.seen) == ("ok", "claude: none, as declared")
 
 
+@pytest.mark.parametrize("mode", ["seed", "mount"])
+def test_a_login_that_was_declared_and_is_not_there(mode: str) -> None:
+    facts = samples.box(
+        expected=samples.expected(credentials=mode),
+        probe=samples.probe(credentials={"claude": CredentialFacts(False, None)}),
+    )
+    found = next(check for check in judged(facts) if check.id == "credentials")
+    assert (found.verdict, found.seen) == ("fail", f"claude: none, though its declaration says {mode}")
+
+
 @pytest.mark.parametrize(
     ("versions", "verdict", "seen"),
     [

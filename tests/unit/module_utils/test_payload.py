@@ -14,7 +14,7 @@ from agentbox._shared._acl import AclFacts
 from agentbox._shared._box import EngineFacts
 from agentbox._shared._errors import DeclarationError
 from agentbox._shared._host import Identity, Person
-from agentbox._shared._payload import create_payload, home_directories
+from agentbox._shared._payload import create_payload, home_directories, keeping_volume
 from agentbox._shared._spec import parse_boxes
 from agentbox._shared._state import Digester
 from tests.unit.module_utils.box_samples import (
@@ -213,15 +213,43 @@ def test_no_secret_is_in_the_payload_nor_in_a_readable_file() -> None:
 
 
 def test_home_directories_come_with_their_parents() -> None:
-    assert home_directories(box()) == [
-        ".cache",
-        ".cache/pip",
-        ".cargo",
-        ".cargo/registry",
-        ".claude",
-        ".config",
-        ".npm",
-    ]
+    """Parents come first; what holds a login is the box user's alone."""
+    shared = [".cache", ".cache/pip", ".cargo", ".cargo/registry", ".config", ".npm"]
+    found = home_directories(box())
+    assert list(found) == sorted([*shared, ".claude"])
+    assert found == {**dict.fromkeys(shared, 0o755), ".claude": 0o700}
+
+
+@pytest.mark.parametrize(
+    ("directory", "made"), [("/data/claude", []), ("/home/agent/x/y", ["x", "x/y"]), ("/home/agent/z/", ["z"])]
+)
+def test_a_moved_config_directory_is_made_where_it_is(directory: str, made: list[str]) -> None:
+    moved = box(env={"CLAUDE_CONFIG_DIR": directory})
+    found = home_directories(moved)
+    assert [path for path in found if path not in home_directories(box(agents=[], lead="none"))] == made
+    assert all(found[path] == 0o700 for path in made[-1:])
+    assert f"CLAUDE_CONFIG_DIR={directory}" in create_payload(moved, CONTEXT)["Env"]
+
+
+def test_a_volume_keeps_what_is_written_into_it_and_no_other_mount_over_it() -> None:
+    wanted = box(volumes=["data:/data", "fixed:/data/fixed:ro"], mounts=["/srv/x:/home/agent/.claude/plugins"])
+    kept = {
+        "/home/agent/.claude/login": "abx-web-home",
+        "/home/agent/.npm/x": "abx-cache-npm-1234",
+        "/data/claude/login": "data",
+        "/data/fixed/login": None,
+        "/home/agent/.claude/plugins/x": None,
+        "/workspace/login": None,
+        "/opt/x/login": None,
+    }
+    found = {path: keeping_volume(wanted, path) for path in kept}
+    assert {path: mount and mount["Source"] for path, mount in found.items()} == kept
+
+
+def test_without_credentials_no_login_of_gh_comes_in() -> None:
+    setting = replace(SETTING, identity=Identity(gitconfig="/home/dev/.gitconfig", gh="/home/dev/.config/gh"))
+    auto, none = (mounts(create_payload(box(setting=setting, credentials=mode), CONTEXT)) for mode in ("auto", "none"))
+    assert set(auto) - set(none) == {"/home/agent/.config/gh"}
 
 
 def test_passwd_knows_the_box_uid() -> None:

@@ -13,6 +13,7 @@ import yaml
 from agentbox._shared._errors import DeclarationError
 from agentbox._shared._options import OPTIONS
 from agentbox._shared._spec import BoxSpec, digest, most_memory, parse_boxes
+from agentbox._shared._values import InvalidValueError, secret_values
 from tests.unit.module_utils.box_samples import MANIFESTS
 
 MODULES = Path(__file__).parents[3] / "plugins" / "modules"
@@ -144,6 +145,15 @@ def test_secrets_need_a_box_and_agree_with_credentials() -> None:
     contradiction = problems({"name": "a", "credentials": "none"}, secrets={"a": ["ANTHROPIC_API_KEY"]})
     assert "boxes[0].secrets.ANTHROPIC_API_KEY: contradicts credentials none" in contradiction
     assert parse({"name": "a", "secrets": ["B"]}, secrets={"a": ["B", "A"]})[0].secrets == ("A", "B")
+
+
+@pytest.mark.parametrize("value", ["canary\n", "canary\nx", "canary\0", 5])
+def test_what_no_variable_can_hold_as_it_is_is_refused_without_quoting_it(value: object) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        secret_values({"a": {"TOKEN": value}})
+    assert caught.value.key == ".a.TOKEN"
+    assert "canary" not in caught.value.message
+    assert "boxes[0].env.NAME: must be " in problems({"name": "a", "env": {"NAME": value}})
 
 
 @pytest.mark.parametrize("nothing", [None, "", []])
