@@ -3,7 +3,7 @@ PYTHON ?= python3
 AREA ?=
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help up dist test test-unit test-full lint requirements reference clean
+.PHONY: help up dist test test-unit test-full bench lint requirements reference clean
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -25,6 +25,10 @@ test-full: ## Run all tests on every platform, with the long fault loops
 	@$(PYTHON) tools/bootstrap.py dev
 	@.venv/bin/python -m tests.run --full $(AREA)
 
+bench: ## Measure against the field's usual module (GROUPS="unchanged create box image", RUNS=5)
+	@$(PYTHON) tools/bootstrap.py dev
+	@.venv/bin/python -m benchmarks $(if $(RUNS),--runs $(RUNS)) $(GROUPS)
+
 lint: ## Run the linters
 	@$(PYTHON) tools/bootstrap.py dev
 	@.venv/bin/python -m tests.run lint
@@ -35,7 +39,7 @@ dist: ## Build the wheel and the collection tarball that holds it, into dist/
 
 requirements: ## Pin the dependencies anew
 	@$(PYTHON) tools/bootstrap.py dev
-	@cd requirements && for name in build agentbox box node dev; do \
+	@cd requirements && for name in build agentbox box node dev bench; do \
 	  ../.venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	    --no-emit-index-url --no-emit-find-links --output-file $$name.txt $$name.in || exit 1; done
 

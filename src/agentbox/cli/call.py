@@ -130,5 +130,5 @@ def prepare(argv: Sequence[str], environ: Mapping[str, str]) -> Call:
     flags = {option.key: getattr(parsed, option.key) for option in command.options}
     settings = options.resolve(command.options, Sources(flags, environ, config.values, config.path))
     if options.AGENT in command.options:
-        declaration.check_agent(settings.setting(options.AGENT), collection.manifests())
+        declaration.check_agent(settings.setting(options.AGENT), collection.agents())
     return Call(argv, parsed, settings, config, caller, environ)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 import agentbox
 from agentbox._shared._errors import AgentboxError
@@ -35,7 +34,18 @@ def root() -> Path:
     return (collections_path() / _PLACE).resolve()
 
 
+def agents() -> list[str]:
+    """Names of the agents that come with Agentbox."""
+    return [path.stem for path in _manifest_files()]
+
+
+@functools.cache
 def manifests() -> dict[str, Manifest]:
     """The manifests of the agents that come with Agentbox, by name."""
-    files = sorted((root() / "agents").glob("*.yml"))
-    return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in files}
+    import yaml  # takes longer to load than a box that runs needs for all else
+
+    return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in _manifest_files()}
+
+
+def _manifest_files() -> list[Path]:
+    return sorted((root() / "agents").glob("*.yml"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.agentbox.fleet.plugins.lookup.manifests import AGENTS, manifests
+from ansible_collections.agentbox.fleet.plugins.lookup.manifests import AGENTS, check, manifests
 from ansible_collections.agentbox.fleet.plugins.module_utils._errors import DeclarationError
 from ansible_collections.agentbox.fleet.plugins.module_utils._manifests import merge, select
 from jsonschema import Draft202012Validator
@@ -17,8 +17,18 @@ ROOT = Path(__file__).resolve().parents[3]
 STANDIN = yaml.safe_load((ROOT / "tests/doubles/manifests/standin.yml").read_text(encoding="utf-8"))
 
 
+SCHEMA = json.loads((AGENTS / "schema.json").read_text(encoding="utf-8"))
+
+
 def test_the_schema_is_one() -> None:
-    Draft202012Validator.check_schema(json.loads((AGENTS / "schema.json").read_text(encoding="utf-8")))
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_collections_own_manifests_are_what_the_schema_says() -> None:
+    found = manifests()
+    assert "claude" in found
+    for name, manifest in found.items():
+        check(name, manifest, SCHEMA)
 
 
 def test_own_manifests_join_those_of_the_collection() -> None:
