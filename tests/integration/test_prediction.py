@@ -177,21 +177,20 @@ def batch(
     secrets = {pair.name: {faults.SECRET: VALUE} for pair in pairs if pair.secrets}
     made = direct.converge(site, [pair.declaration(site, now=False) for pair in pairs], secrets=secrets)
     assert made.failures == []
-    before = {pair.name: Target(engine, site, pair.name).id for pair in pairs}
+    before = {}
     for pair in pairs:
+        target = Target(engine, site, pair.name)
+        before[pair.name] = target.id
         for fault in pair.faults:
-            fault.do(Target(engine, site, pair.name))
-    before |= {pair.name: Target(engine, site, pair.name).id for pair in pairs if "label edited" in _names(pair)}
+            fault.do(target)
+            if fault.name == "label edited":
+                before[pair.name] = target.id
     declared = [pair.declaration(site, now=True) for pair in pairs]
     predicted = direct.converge(site, declared, secrets=secrets, check=True)
     done = direct.converge(site, declared, secrets=secrets)
     yield Batch(site, pairs, before, predicted, done, direct.converge(site, declared, secrets=secrets))
     absent = [{"name": pair.name, "state": "absent"} for pair in pairs]
     direct.converge(site, absent, remove_volumes=True)
-
-
-def _names(pair: Pair) -> list[str]:
-    return [fault.name for fault in pair.faults]
 
 
 def results(batch: Batch, outcome: Outcome) -> list[tuple[Pair, BoxResult]]:
