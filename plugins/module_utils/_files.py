@@ -5,14 +5,15 @@ Pure, but for the digester's key. What is on disk is compared and written by ``_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from . import _naming
 from ._box import RUNTIME_FILES, Box
 from ._hooks import managed_settings
-from ._spec import SCHEMA
-from ._state import Digester, Directory, File, instance_directory, json_file
+from ._spec import LIMITS, SCHEMA
+from ._state import Digester, Directory, File, Found, differs, instance_directory, json_file
 
 DEFAULT_SIZE = {"columns": 200, "rows": 50}
 
@@ -64,6 +65,35 @@ def bound_files(box: Box, context: str, secrets: Mapping[str, str], digester: Di
         json_file(f"{box.paths.mount}/box.json", box_json(box), 0o644),
         json_file(box.paths.record, record(box, context, secrets, digester), 0o600),
     ]
+
+
+def staying_files(
+    box: Box,
+    bound: Iterable[File],
+    found: Mapping[str, Found],
+    record: Mapping[str, Any] | None,
+    kept: Container[str],
+) -> tuple[list[File], list[str]]:
+    """Which of the ``bound`` files to write while the container differs in ``kept`` and stays, and which are lost.
+
+    They go on telling of the container that is there. Their modes are put right, the user database where the uid is the
+    same, and the limits in the ``record`` (None when it is not that of the container). ``found`` is what is on disk.
+    """
+    files, lost = [], []
+    for wanted in bound:
+        on_disk = found.get(wanted.path)
+        content = on_disk.content if on_disk else None
+        if wanted.path == box.paths.passwd and "uid" not in kept:
+            content = wanted.content
+        elif wanted.path == box.paths.record and content and record:
+            content = limits_recorded(box, record, [key for key in LIMITS if key not in kept]).content
+        if content is None:
+            lost.append(wanted.path)
+            continue
+        file = replace(wanted, content=content)
+        if on_disk is None or differs(file, on_disk):
+            files.append(file)
+    return files, lost
 
 
 def limits_recorded(box: Box, recorded: Mapping[str, Any], limits: Iterable[str]) -> File:

@@ -5,19 +5,20 @@ Pure: everything read before stands in ``Situation``; applying is the matter of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import _drift, _naming, _state
 from ._box import Box, ImageFacts
+from ._creatable import check_creatable
 from ._credentials_host import Seed
 from ._drift import Drift, Live, Recorded
 from ._errors import AgentboxError, DeclarationError
-from ._files import limits_recorded
+from ._files import staying_files
 from ._health_facts import CgroupFacts
-from ._payload import create_payload, volumes
-from ._spec import LIMITS, SCHEMA
+from ._payload import create_payload
+from ._spec import SCHEMA
 from ._state import Directory, File, Found
 from ._swap import Swap
 from ._values import human_size
@@ -197,7 +198,7 @@ def plan_box(box: Box, situation: Situation) -> BoxPlan:
     recreate = needs_new(drift) and may_recreate(box, situation)
     made_anew = recreate or live is None or status(live) == "dead"
     if made_anew:
-        _check_creatable(box, situation)
+        check_creatable(box, situation.image, situation.volumes, predict=situation.predict)
     wants_port = made_anew or status(live) not in RUNNING_STATES
     if box.spec.state == "started" and wants_port and situation.port_problem:
         raise DeclarationError(f"{box.spec.path}.{situation.port_problem}", "Free the port or declare another")
@@ -260,41 +261,6 @@ def may_recreate(box: Box, situation: Situation) -> bool:
     return (situation.upgrade or box.spec.recreate == "drift") and not situation.attached
 
 
-def _check_creatable(box: Box, situation: Situation) -> None:
-    image = situation.image
-    if image is None:
-        if situation.predict:
-            return
-        raise DeclarationError(
-            f"{box.spec.path}.image: the engine holds no image {box.spec.image}",
-            "Build it with role image or agentbox up",
-        )
-    for index, agent in enumerate(box.spec.agents):
-        if agent not in image.agents:
-            raise DeclarationError(
-                f"{box.spec.path}.agents[{index}]: image {image.reference} does not hold {agent} "
-                f"(it holds {', '.join(sorted(image.agents)) or 'none'})",
-                "Add it to agentbox_agents and build the image again",
-            )
-    for mount in box.spec.volumes:
-        volume = situation.volumes.get(mount.source)
-        if volume and volume.instance not in ("", box.setting.instance):
-            raise DeclarationError(f"{box.spec.path}.volumes: {mount.source} belongs to instance {volume.instance}")
-    for name in volumes(box):
-        volume = situation.volumes.get(name)
-        if volume and volume.instance not in ("", box.setting.instance):
-            raise DeclarationError(
-                f"{box.spec.path}.name: volume {name} belongs to instance {volume.instance}",
-                "Choose another name or instance",
-            )
-        if volume and volume.uid != str(box.uid):
-            owner = f"uid {volume.uid}" if volume.uid else "somebody else"
-            raise DeclarationError(
-                f"{box.spec.path}.uid: volume {name} belongs to {owner}, the box would run as uid {box.uid}",
-                f"Set uid: {volume.uid or 'auto'}, or remove the box with its volumes first",
-            )
-
-
 def _recovery(situation: Situation) -> Iterator[Action]:
     if situation.swap:
         yield Action(FINISH_SWAP, situation.swap.describe(), situation.swap)
@@ -309,36 +275,10 @@ def _files_now(
         return replace(situation, free=free, bound=()), []
     if not kept:
         return situation, []
-    bound, lost = _bound_to(box, situation, {item.path for item in kept})
-    return replace(situation, bound=tuple(bound)), lost
-
-
-def _bound_to(box: Box, situation: Situation, kept: Container[str]) -> tuple[list[File], list[Drift]]:
-    """Files that say what a container was made for, while it differs in ``kept`` and stays: they keep saying so.
-
-    Their modes are put right, the user database where the uid is the same, and the limits in the record.
-    """
-    files, lost = [], []
-    for wanted in situation.bound:
-        found = situation.found.get(wanted.path)
-        content = found.content if found else None
-        if wanted.path == box.paths.passwd and "uid" not in kept:
-            content = wanted.content
-        elif wanted.path == box.paths.record and content and _is_recorded(situation):
-            limits = [key for key in LIMITS if key not in kept]
-            content = limits_recorded(box, situation.record, limits).content
-        if content is None:
-            lost.append(Drift(f"file {wanted.path}", "present", None))
-            continue
-        file = replace(wanted, content=content)
-        if found is None or _state.differs(file, found):
-            files.append(file)
-    return files, lost
-
-
-def _is_recorded(situation: Situation) -> bool:
     labels = situation.live["Config"].get("Labels") or {} if situation.live else {}
-    return _recorded(situation).is_of(labels)
+    record = situation.record if _recorded(situation).is_of(labels) else None
+    files, lost = staying_files(box, situation.bound, situation.found, record, {item.path for item in kept})
+    return replace(situation, bound=tuple(files)), [Drift(f"file {path}", "present", None) for path in lost]
 
 
 def _preparation(box: Box, situation: Situation) -> Iterator[Action]:
