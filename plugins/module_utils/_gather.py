@@ -11,14 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from . import _box, _files, _host, _mounted, _naming, _plan, _state, _swap
+from . import _box, _files, _host, _naming, _plan, _running, _state, _swap
 from ._advisory import unenforced_limits
 from ._box import Box, EngineFacts, ImageFacts, Setting
 from ._credentials_gather import Logins
 from ._engine import Engine
 from ._errors import AgentboxError, DeclarationError
-from ._health_cgroup import CgroupMount, mounted, read_cgroup
-from ._health_facts import CgroupFacts
+from ._health_cgroup import CgroupMount, mounted
 from ._helper import SUFFIX as PREPARE
 from ._image_plan import parse_agents
 from ._naming import BoxPaths
@@ -309,9 +308,9 @@ class Gatherer:
             live=live,
             image=facts,
             image_environment=self._image_environment(live),
-            enforced=self._enforced(box, live),
+            enforced=_running.enforced(box, live, self._cgroup_mounts) if live else None,
             networks=self._network_ids,
-            replaced=_replaced(box, live),
+            replaced=_running.replaced(box, live) if live else {},
             record=_record(box, swap),
             swap=swap,
             free=tuple(free),
@@ -341,21 +340,6 @@ class Gatherer:
     @cached_property
     def _cgroup_mounts(self) -> tuple[CgroupMount, ...]:
         return mounted()
-
-    def _enforced(self, box: Box, live: Mapping[str, Any] | None) -> CgroupFacts | None:
-        """What the kernel enforces on a box that shall go on running, but for what this engine can't make it enforce.
-
-        Of gVisor's container it is the sandbox that the kernel knows.
-        """
-        pid = _running_process(box, live)
-        if not pid or not live or box.spec.runtime != "runc":
-            return None
-        facts = read_cgroup(pid, str(live["Id"]), mounts=self._cgroup_mounts)
-        if not isinstance(facts, CgroupFacts):
-            return None
-        ignored = self._setting.engine.unenforced
-        limits = replace(facts.limits, **dict.fromkeys(ignored))
-        return replace(facts, limits=limits, unlimited=facts.unlimited - ignored)
 
     def _warn_of_leftover(self, box: Box, swap: Swap | None) -> None:
         leftover = f"{box.container}{ASIDE}"
@@ -429,22 +413,6 @@ def _published(live: Mapping[str, Any]) -> set[tuple[int, str]]:
         for item in group or []
         if item.get("HostPort")
     }
-
-
-def _running_process(box: Box, live: Mapping[str, Any] | None) -> int:
-    """Process id of a container that shall go on running; 0 for every other."""
-    return int(live["State"].get("Pid") or 0) if live and box.spec.state == "started" else 0
-
-
-def _replaced(box: Box, live: Mapping[str, Any] | None) -> dict[str, str]:
-    """Mounts of a box that shall go on running, and what it does not see in them any more."""
-    pid = _running_process(box, live)
-    if not pid or not live:
-        return {}
-    binds = [mount for mount in live["HostConfig"].get("Mounts") or [] if mount.get("Type") == "bind"]
-    sources = {str(mount["Target"]): str(mount["Source"]) for mount in binds}
-    contents = {"/etc/passwd": _files.passwd(box.uid).encode()}
-    return _mounted.replaced(pid, sources, contents | {login.target: login.content for login in box.logins})
 
 
 def _record(box: Box, swap: Swap | None) -> dict[str, Any]:

@@ -122,6 +122,18 @@ def read_process(pid: int, root: Path = HOST_ROOT) -> ProcessFacts | Hidden:
         return Hidden(f"the status of process {pid} cannot be read ({error})")
 
 
+def is_of_container(pid: int, container_id: str, root: Path = HOST_ROOT) -> bool:
+    """Whether process ``pid`` of this host is in a cgroup that names the container.
+
+    Process ids of an engine behind another process namespace mean other processes here.
+    """
+    return any(container_id in member.path for member in _memberships(pid, root))
+
+
+def _memberships(pid: int, root: Path) -> tuple[CgroupMembership, ...]:
+    return parse_memberships(_text(_proc(root, pid) / "cgroup") or "")
+
+
 def mounted(root: Path = HOST_ROOT) -> tuple[CgroupMount, ...]:
     """The hierarchies of the host, for ``read_cgroup()`` of many containers."""
     return parse_mounts(_text(root / "proc/self/mountinfo") or "")
@@ -130,14 +142,10 @@ def mounted(root: Path = HOST_ROOT) -> tuple[CgroupMount, ...]:
 def read_cgroup(
     pid: int, container_id: str, root: Path = HOST_ROOT, mounts: Iterable[CgroupMount] | None = None
 ) -> CgroupFacts | Hidden:
-    """Limits and events of the container whose first process is ``pid``; ``mounts`` are read anew when they are None.
-
-    The process must be in a cgroup that names the container: process ids of an engine behind another process
-    namespace mean other processes here.
-    """
-    memberships = parse_memberships(_text(_proc(root, pid) / "cgroup") or "")
-    if not any(container_id in member.path for member in memberships):
+    """Limits and events of the container whose first process is ``pid``; ``mounts`` are read anew when None."""
+    if not is_of_container(pid, container_id, root):
         return Hidden("the engine's processes are not visible from here")
+    memberships = _memberships(pid, root)
     known_mounts = mounted(root) if mounts is None else tuple(mounts)
     places = {name: locate(name, memberships, known_mounts) for name in ("memory", "pids", "cpu")}
     known = {name: place for name, place in places.items() if place is not None}

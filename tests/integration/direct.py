@@ -17,7 +17,7 @@ from tests.integration import engines, runs, sites
 from tests.integration.sites import Site
 
 ENTRY = """#!/bin/bash
-mkdir -p /tmp/page && cd /tmp/page && echo ok > healthz && exec python3 -m http.server --bind 127.0.0.1 4317
+mkdir -p /tmp/page && cd /tmp/page && echo ok > healthz && exec python3 -m http.server 4317
 """
 HOOKS = {
     "mechanism": "claude-managed-settings",

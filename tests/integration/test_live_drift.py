@@ -66,7 +66,8 @@ def test_what_happened_is_predicted_shown_and_put_right(engine: docker.APIClient
     before = {box["name"]: Target(engine, site, box["name"]).id for box in boxes}
     for name, (box, _) in HAPPENS.items():
         next(fault for fault in FAULTS if fault.name == name).do(Target(engine, site, box))
-    task = site.task(*boxes, secrets=SECRETS, files=direct.files(), manifests=direct.manifests())
+    options = {"files": direct.files(), "manifests": direct.manifests(), "identity_home": str(site.directory)}
+    task = site.task(*boxes, secrets=SECRETS, **options)
     run = runs.play([{**task, "check_mode": True}, task, task], diff=True, verbosity=1)
     predicted, done, again = run.results
     for key in ("actions", "diff", "drift", "changed"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,14 @@ def test_a_file_counts_by_what_the_container_sees_of_it(host: Path) -> None:
     (host / f"proc/{PID}/root/etc/passwd").write_bytes(b"edited before\n")
     assert found(host) == ["/etc/passwd"]
     assert found(host, {}) == [], "nobody says what it should see"
+
+
+def test_what_an_agent_put_in_its_place_is_not_waited_for(host: Path) -> None:
+    """A named pipe would keep its reader for ever."""
+    seen = host / f"proc/{PID}/root/etc/passwd"
+    seen.unlink()
+    os.mkfifo(seen)
+    assert found(host) == ["/etc/passwd"]
 
 
 def test_what_cannot_be_looked_at_counts_as_seen(tmp_path: Path) -> None:
