@@ -35,6 +35,29 @@ PLUGIN_KINDS = {
     "callback": "Callbacks",
 }
 
+# What the table of keys can't say of a container that Agentbox did not make.
+ADOPTED = (
+    "## Adopted boxes",
+    "",
+    "A container that Agentbox did not make can have the name of a box:",
+    "",
+    "```yaml",
+    "agentbox_boxes:",
+    "  - {name: legacy, state: adopted, container: my-old-box}",
+    "```",
+    "",
+    "`agentbox ls`, `doctor`, `logs` and `shell`, module `box_info`, inventory and connection know it then. Nothing",
+    "ever starts, stops, changes, relabels, makes anew or removes it, whatever is declared or asked for. All that",
+    "is written is a record, `adopted/<name>.json` in the state directory. `container` is the exact name; that",
+    "container has to be there, and one that Agentbox made is refused, as is any other key beside `name`, `state`",
+    "and `container`.",
+    "",
+    "The record goes when the box is declared `absent`, is pruned, or `agentbox down` forgets it; the container",
+    "stays. A network or volume of the instance that such a container uses stays too. What an agent does in an",
+    "adopted box has the limits that whoever made it gave it: `doctor` says whether it is there and judges nothing",
+    "else of it.",
+)
+
 Documentation = Mapping[str, Any]
 
 
@@ -78,6 +101,8 @@ def boxes() -> str:
             "A key that is declared beside `size` counts more. Memory and processors are capped at what the host has.",
             "",
             *table(("`size`", *(f"`{key}`" for key in keys)), sizes),
+            "",
+            *ADOPTED,
             "",
         ]
     )

@@ -8,6 +8,7 @@ short_description: Work inside a box
 version_added: 0.1.0
 description:
   - Runs commands in a running box and copies files into and out of it, through the engine of this machine.
+  - An adopted box is reached as any other. Every other container is refused.
   - Everything happens as the box's own user, with the privileges of its agent and no others. O(ignore:remote_user) is
     ignored, and becoming another user is refused, because in a box nobody can gain privileges.
   - A command may take and be silent for as long as it likes. A box that is not running makes its host unreachable.
@@ -33,6 +34,13 @@ options:
         key: engine_timeout
     vars:
       - name: agentbox_engine_timeout
+  state_root:
+    description: >-
+      Directory of the state of all instances, in which stands what is adopted. By default that of who runs Ansible;
+      what root adopted is always known.
+    type: path
+    vars:
+      - name: agentbox_state_root
 notes:
   - Hosts for this connection come from the inventory P(agentbox.fleet.boxes#inventory).
   - Relative paths are below the box's workspace.
@@ -55,6 +63,7 @@ boxes:
 
 import contextlib
 import io
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,7 +74,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError, AnsibleFileNo
 from ansible.module_utils.common.text.converters import to_text
 from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
-from ansible_collections.agentbox.fleet.plugins.module_utils import _engine, _exec, _naming, _wire
+from ansible_collections.agentbox.fleet.plugins.module_utils import _adopt, _engine, _exec, _naming, _wire
 from ansible_collections.agentbox.fleet.plugins.module_utils._errors import AgentboxError
 
 _WRITE = 'cat >"$1"'
@@ -73,18 +82,21 @@ _READ = 'cat <"$1"'
 display = Display()
 
 
-def obstacle(container: str, inspect: Mapping[str, Any] | None) -> str | None:
+def obstacle(container: str, inspect: Mapping[str, Any] | None, *, adopted: bool = False) -> str | None:
     """Why nothing can run in a container, and what to do about it; None when something can.
 
-    ``inspect`` is the engine's answer, None when there is no such container.
+    ``inspect`` is the engine's answer, None when there is no such container; ``adopted`` says that a box stands for the
+    container, which Agentbox did not make.
     """
     if inspect is None:
         return f"there is no container {container}. Make the box with `agentbox up` or site.yml"
-    if _naming.LABEL_BOX not in (inspect["Config"].get("Labels") or {}):
-        return f"container {container} is no box. This connection is for boxes, which Agentbox made"
+    if not adopted and _naming.LABEL_BOX not in (inspect["Config"].get("Labels") or {}):
+        return f"container {container} is no box. This connection is for boxes: those that Agentbox made, or adopted"
     state = str(inspect["State"]["Status"])
     if state == "running":
         return None
+    if adopted:
+        return f"container {container} is not running ({state}). It is adopted: Agentbox leaves it as it is"
     if state == "paused":
         return f"box {container} is paused. Run `docker unpause {container}` or site.yml"
     return f"box {container} is not running ({state}). Start it with `agentbox up` or site.yml"
@@ -170,9 +182,13 @@ class Connection(ConnectionBase):  # type: ignore[misc]
         inspect = None
         with contextlib.suppress(_wire.RefusedError):
             inspect = _wire.ask(self._address, "GET", f"/containers/{quote(self._container, safe='')}/json")
-        problem = obstacle(self._container, inspect)
+        problem = obstacle(self._container, inspect, adopted=self._is_adopted())
         if problem:
             raise AnsibleConnectionFailure(problem)
+
+    def _is_adopted(self) -> bool:
+        root = self.get_option("state_root") or _naming.default_state_root(os.geteuid(), dict(os.environ))
+        return self._container in {adoption.container for adoption in _adopt.known(root)}
 
 
 @contextmanager

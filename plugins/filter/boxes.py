@@ -47,10 +47,11 @@ def only_secrets(boxes: Any) -> dict[str, dict[str, Any]]:
 def with_state(boxes: Any, state: str) -> list[Any]:
     """The declarations with another ``state``, but for those that are declared absent.
 
-    What is no declaration stays for the module to name.
+    An adopted box can be nothing else but absent. What is no declaration stays for the module to name.
     """
+    kept = ("absent",) if state == "absent" else ("absent", "adopted")
     return [
-        {**box, "state": state} if isinstance(box, Mapping) and box.get("state") != "absent" else box
+        {**box, "state": state} if isinstance(box, Mapping) and box.get("state") not in kept else box
         for box in _listed(boxes)
     ]
 

@@ -14,7 +14,8 @@ description:
   - Every host has the variables C(agentbox_box), with everything that M(agentbox.fleet.box_info) tells of its box,
     C(agentbox_instance) and C(agentbox_docker_host), and those that Ansible needs to work in it.
   - Everything that the engine tells is data. A label with template braces is that text and is never evaluated.
-  - Containers that Agentbox did not make are left out, whatever labels they carry.
+  - Containers that Agentbox did not make are left out, whatever labels they carry, unless a box is declared adopted
+    that stands for one. Such hosts are in the group C(adopted) too, and their Python is looked for as on any host.
 extends_documentation_fragment:
   - agentbox.fleet.engine.plugin
   - ansible.builtin.constructed
@@ -35,6 +36,11 @@ options:
     elements: str
     choices: [created, running, paused, restarting, removing, exited, dead]
     default: []
+  state_root:
+    description:
+      - Directory of the state of all instances, in which stands what is adopted. By default that of who runs Ansible;
+        what root adopted is always known.
+    type: path
 requirements:
   - Python's C(docker) library on the controller
 notes:
@@ -67,6 +73,7 @@ compose:
   project: agentbox_box.workspace | basename
 """
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -84,7 +91,9 @@ REMOTE_TMP = "/tmp/.ansible/tmp"  # noqa: S108 - a path in the box, which has on
 
 
 def is_ours(box: Mapping[str, Any]) -> bool:
-    """Whether Agentbox made the container that carries the labels of ``box``: then its name follows from them."""
+    """Whether ``box`` is adopted, or Agentbox made the container with its labels: then its name follows from them."""
+    if box["adopted"]:
+        return True
     instance, name = str(box["instance"]), str(box["name"])
     named = _naming.is_name(instance) and _naming.is_name(name)
     return named and box["container"] == _naming.container_name(instance, name)
@@ -93,15 +102,17 @@ def is_ours(box: Mapping[str, Any]) -> bool:
 def groups_of(box: Mapping[str, Any]) -> list[str]:
     """Names of the groups of a box, still with characters that group names can't have."""
     groups = [f"instance_{box['instance']}", f"state_{box['state']}"]
-    return [*groups, f"agent_{box['lead']}"] if box["lead"] else groups
+    more = {"adopted": box["adopted"], f"agent_{box['lead']}": box["lead"]}
+    return [*groups, *(group for group, is_in in more.items() if is_in)]
 
 
 def variables_of(box: Mapping[str, Any], docker_host: str) -> dict[str, Any]:
     """Variables of the host that stands for a box on the engine at ``docker_host``."""
+    made_here = {} if box["adopted"] else {"ansible_python_interpreter": INTERPRETER}
     return {
         "ansible_connection": CONNECTION,
         "ansible_host": box["container"],
-        "ansible_python_interpreter": INTERPRETER,
+        **made_here,
         "ansible_remote_tmp": REMOTE_TMP,
         "agentbox_docker_host": docker_host,
         "agentbox_instance": box["instance"],
@@ -123,7 +134,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
         try:
             engine = _engine.connect(self.get_option("docker_host"))
             try:
-                boxes = _info.boxes(engine)
+                boxes = _info.boxes(engine, state_root=self._state_root())
             finally:
                 engine.close()
         except AgentboxError as error:
@@ -138,6 +149,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
         unknown = sorted(str(key) for key in config if key not in known)
         if unknown:
             raise AnsibleParserError(f"unknown key {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+
+    def _state_root(self) -> str:
+        return self.get_option("state_root") or _naming.default_state_root(os.geteuid(), dict(os.environ))
 
     def _is_wanted(self, box: Mapping[str, Any]) -> bool:
         wanted = {"instance": self.get_option("instances"), "state": self.get_option("states")}

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import _acl, _credentials_box, _credentials_host, _helper, _naming, _plan, _state, _swap
+from . import _acl, _adopt, _credentials_box, _credentials_host, _helper, _naming, _plan, _state, _swap
 from ._box import Box
 from ._credentials_host import Seed
 from ._engine import Engine
@@ -44,6 +44,8 @@ class Applier:
             _plan.CREATE_NETWORK: self._create_network,
             _plan.REMOVE_NETWORK: self._remove_network,
             _plan.REMOVE_VOLUME: self._remove_volume,
+            _plan.ADOPT: lambda action: _adopt.write(action.subject),
+            _plan.FORGET: lambda action: _state.remove_file(action.subject),
             _plan.REMOVE: lambda action: self._change_state(action.kind, action.detail),
             _plan.RENAME: lambda action: self._rename(*action.subject),
             _plan.LEAVE_NETWORK: lambda action: self._leave(*action.subject),
@@ -176,8 +178,7 @@ class Applier:
             self._engine.client.remove_network(action.detail)
 
     def _remove_volume(self, action: Action) -> None:
-        with self._engine.doing(f"remove volume {action.detail}"):
-            self._engine.client.remove_volume(action.detail)
+        self._engine.remove_volume(action.detail)
         forget(self._state_dir, action.detail)
         _credentials_host.forget(self._state_dir, action.detail)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import _credentials_host, _files, _naming, _plan, _state, _volumes
+from . import _adopt, _credentials_host, _files, _naming, _plan, _state, _volumes
 from ._apply import Applier
 from ._box import Box, ImageFacts, Setting
 from ._engine import Engine
@@ -78,7 +78,7 @@ class BoxResult:
             "actions": [action.as_dict() for action in plan.actions] if plan else [],
             "drift": [drift.as_dict() for drift in plan.drift] if plan else [],
             "page": f"http://{publish}" if publish and self.state == "started" else None,
-            "attach": f"docker exec -it {self.container} bash {_naming.BOX_MOUNT}/attach.sh",
+            "attach": None if self.state == "adopted" else _naming.attach_command(self.container),
             "uid": self.uid,
             "workspace": self.workspace,
         }
@@ -196,11 +196,13 @@ class _Run:
         self.outcome.warnings += [text for box in self.outcome.boxes if box.plan for text in box.plan.warnings]
 
     def _plan_one(self, spec: BoxSpec) -> BoxResult:
-        container = _naming.container_name(self._request.setting.instance, spec.name)
-        result = BoxResult(spec.name, container, spec.state, spec)
+        result = BoxResult(spec.name, self._container(spec.name), spec.state, spec)
         try:
             if spec.state == "absent":
                 result.plan = self._plan_absent(spec.name)
+            elif spec.state == "adopted":
+                result.container = str(spec.container)
+                result.plan = self._plan_adopted(spec)
             else:
                 box = self._gather.resolve(spec)
                 self._boxes[spec.name] = box
@@ -208,33 +210,47 @@ class _Run:
                 situation = self._gather.situation(
                     box, recreate_busy=self._request.recreate_busy, upgrade=self._request.upgrade
                 )
-                result.plan = _plan.plan_box(box, situation)
+                result.container = box.container
+                result.plan = _adopt.forgotten(_plan.plan_box(box, situation), self._gather.adopted.get(spec.name))
         except (AgentboxError, OSError) as error:
             result.error = str(error)
         return result
 
-    def _plan_absent(self, name: str) -> BoxPlan:
+    def _container(self, name: str) -> str:
+        """Name of the container that a box has, or would have."""
+        adopted = self._gather.adopted.get(name)
+        return adopted.container if adopted else _naming.container_name(self._request.setting.instance, name)
+
+    def _plan_adopted(self, spec: BoxSpec) -> BoxPlan:
+        setting, container = self._request.setting, self._gather.container(str(spec.container))
+        taken = spec.name in self._gather.own_boxes()
+        return _adopt.plan(spec, setting.state_dir, setting.instance, container, taken=taken)
+
+    def _plan_absent(self, name: str, *, pruned: bool = False) -> BoxPlan:
         setting = self._request.setting
         paths = BoxPaths(setting.state_dir, name)
         live, swap = self._gather.live(name)
-        return _plan.plan_absent(
+        adopted = self._gather.adopted.get(name)
+        if (pruned or adopted) and live and not self._gather.is_own(str(live["Name"]).lstrip("/")):
+            live = None  # the adopted one, or somebody else's, who took the name of a box that is half gone
+        plan = _plan.plan_absent(
             setting.instance,
             setting.state_dir,
             name,
             live,
             swap=swap,
             helpers=self._gather.helpers(name, swap),
-            paths=[path for path in (paths.directory, paths.relay) if os.path.lexists(path)],
+            paths=[path for path in (paths.relay, paths.directory) if os.path.lexists(path)],
             volume_names=self._gather.home_volumes(name) if self._request.remove_volumes else (),
         )
+        return _adopt.forgotten(plan, adopted)
 
     def _plan_prune(self) -> None:
         declared = {spec.name for spec in self._specs}
-        for name in sorted(self._gather.own_boxes() - declared):
-            container = _naming.container_name(self._request.setting.instance, name)
-            result = BoxResult(name, container, "absent")
+        for name in sorted((self._gather.own_boxes() | self._gather.adopted.keys()) - declared):
+            result = BoxResult(name, self._container(name), "absent")
             try:
-                result.plan = self._plan_absent(name)
+                result.plan = self._plan_absent(name, pruned=True)
             except (AgentboxError, OSError) as error:
                 result.error = str(error)
             self.outcome.boxes.append(result)
@@ -244,11 +260,11 @@ class _Run:
         network = _naming.network_name(self._request.setting.instance)
         bridged = any(box.network == network for box in self._boxes.values())
         going = {box.name for box in self.outcome.boxes if box.state == "absent"}
-        staying = {box.name for box in self.outcome.boxes} - going
+        staying = {box.name for box in self.outcome.boxes if box.state != "adopted"} - going
         if bridged and not self._gather.has_network(network):
             self.outcome.shared.append(Action(_plan.CREATE_NETWORK, network))
-        elif going and not staying and not self._gather.own_boxes() - going:
-            if self._gather.owns_network(network):
+        elif (going or self._request.prune) and not staying and not self._gather.own_boxes() - going:
+            if network in self._gather.free_networks():
                 self.outcome.shared.append(Action(_plan.REMOVE_NETWORK, network))
             if self._request.remove_volumes:
                 caches = self._gather.cache_volumes()
@@ -261,13 +277,13 @@ class _Run:
         names = [box.container for box in self.outcome.boxes]
         known = {f"{name}{suffix}" for name in names for suffix in ("", ASIDE, PREPARE)}
         gone = {action.detail for box in self.outcome.boxes if box.plan for action in box.plan.actions}
-        volumes = gather.volumes_without(foreign)
+        volumes = gather.free_volumes()
         staying = volumes if self._request.engine else _volumes.noted(setting.state_dir)
         paths = self._paths(keep_notes=bool(staying) and not self._request.remove_volumes)
         going = volumes if self._request.remove_volumes else []
         self.outcome.shared += [
-            *(Action(_plan.REMOVE, name) for name in own if name not in known),
-            *(Action(_plan.REMOVE_NETWORK, name) for name in gather.networks_without(foreign)),
+            *(Action(_plan.REMOVE, name) for name in own if name not in known | gone),
+            *(Action(_plan.REMOVE_NETWORK, name) for name in gather.free_networks()),
             *(Action(_plan.REMOVE_VOLUME, name, name) for name in going if name not in gone),
             *(Action(_plan.REMOVE_PATH, path, path) for path in paths),
         ]

@@ -8,6 +8,7 @@ every use of it in ``engine.doing("create container x")`` so that a failure says
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import importlib.util
 import json
@@ -161,6 +162,13 @@ class Engine:
             _wire.ask(self.identity.address(), "POST", f"/containers/{quote(name, safe='')}/update", limits)
         except _wire.RefusedError as error:
             raise EngineError(f"update container {name}: {error.message}") from error
+
+    def remove_volume(self, name: str) -> None:
+        """Remove a volume; fine with one that is gone already."""
+        import docker.errors
+
+        with self.doing(f"remove volume {name}"), contextlib.suppress(docker.errors.NotFound):
+            self.client.remove_volume(name)
 
     def run(self, container: str, argv: Sequence[str], *, timeout: float, most: int) -> tuple[int, bytes]:
         """Run ``argv`` in a running container: its exit code and the first ``most`` bytes of its standard output.

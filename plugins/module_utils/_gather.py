@@ -11,7 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from . import _box, _files, _host, _naming, _plan, _running, _state, _swap
+from . import _adopt, _box, _files, _host, _naming, _plan, _running, _state, _swap, _volumes
+from ._adopt import Adoption
 from ._advisory import unenforced_limits
 from ._box import Box, EngineFacts, ImageFacts, Setting
 from ._credentials_gather import Logins
@@ -117,69 +118,86 @@ class Gatherer:
 
     def own_boxes(self) -> set[str]:
         """Names of all boxes that the engine or the state directory knows of this instance and state directory."""
-        wanted = (self._setting.instance, self._setting.state_dir)
-        result = set()
-        for item in self._containers.values():
-            labels = item.get("Labels") or {}
-            if (labels.get(_naming.LABEL_INSTANCE), labels.get(_naming.LABEL_STATE_DIR)) == wanted:
-                result.add(str(labels.get(_naming.LABEL_BOX)))
-        boxes = Path(self._setting.state_dir, "boxes")
-        if boxes.is_dir():
-            result |= {entry.name for entry in boxes.iterdir()}
+        labels = [self._labels(name) for name in self._containers if self.is_own(name)]
+        result = {str(found.get(_naming.LABEL_BOX)) for found in labels}
+        for directory in ("boxes", "relay"):
+            result |= {Path(path).name for path in _state.entries(f"{self._setting.state_dir}/{directory}")}
         # Paths and names are made of these, and a label can come from any image.
         return {name for name in result if _naming.is_name(name)}
+
+    @cached_property
+    def adopted(self) -> Mapping[str, Adoption]:
+        """The adopted boxes of this state directory by name."""
+        return _adopt.of_instance(self._setting.state_dir, self._setting.instance)
+
+    def container(self, name: str) -> Mapping[str, Any] | None:
+        """What the engine lists of the container of exactly that name."""
+        return self._containers.get(name)
 
     def helpers(self, name: str, swap: Swap | None) -> list[str]:
         """Containers that a killed run left beside a box, but for the one that ``swap`` still needs."""
         container = _naming.container_name(self._setting.instance, name)
         suffixes = (PREPARE,) if swap else (PREPARE, ASIDE)
-        return [f"{container}{suffix}" for suffix in suffixes if self._is_own(f"{container}{suffix}")]
+        return [f"{container}{suffix}" for suffix in suffixes if self.is_own(f"{container}{suffix}")]
 
-    def _is_own(self, container: str) -> bool:
-        labels = self._containers.get(container, {}).get("Labels") or {}
-        return _plan.is_own(labels, self._setting.instance, self._setting.state_dir)
+    def is_own(self, container: str) -> bool:
+        """Whether there is a container of that name and it was made for this instance from this state directory."""
+        return _plan.is_own(self._labels(container), self._setting.instance, self._setting.state_dir)
+
+    def _labels(self, container: str) -> Mapping[str, str]:
+        return self._containers.get(container, {}).get("Labels") or {}
 
     def home_volumes(self, name: str) -> list[str]:
         """The volume that only box ``name`` needs, if it exists: its HOME."""
         home = _naming.home_volume(self._setting.instance, name)
-        return [home] if home in self._own_volumes() else []
+        return [home] if home in self.free_volumes() else []
 
     def cache_volumes(self) -> list[str]:
         """The volumes that the boxes of the instance share."""
         prefix = f"{self._setting.instance}-cache-"
-        return [name for name in self._own_volumes() if name.startswith(prefix)]
+        return [name for name in self.free_volumes() if name.startswith(prefix)]
 
     def _own_volumes(self) -> list[str]:
-        """Those that the instance made: ``a-b`` of box ``c`` and ``a`` of box ``b-c`` have one name for their HOME."""
-        return sorted(item.name for item in self._volumes.values() if item.instance == self._setting.instance)
+        """Those that the instance made: ``a-b`` of box ``c`` and ``a`` of box ``b-c`` have one name for their HOME.
+
+        With them those that are gone and still noted: a killed run did not come to forget them.
+        """
+        own = {item.name for item in self._volumes.values() if item.instance == self._setting.instance}
+        noted = set(_volumes.noted(self._setting.state_dir)) if self._engine else set()
+        return sorted(own | (noted - self._volumes.keys()))
 
     def parted_containers(self) -> tuple[list[str], list[str]]:
         """All containers of the instance by name: those that this run may remove, and those of another user's state.
 
-        One without a state directory, such as an image's that is being tried, belongs to everybody.
+        One without a state directory, such as an image's that is being tried, belongs to everybody; an adopted one is
+        in neither list.
         """
+        adopted = {adoption.container for adoption in self.adopted.values()}
         wanted = ("true", self._setting.instance)
         own: list[str] = []
         foreign: list[str] = []
         for name, item in sorted(self._containers.items()):
             labels = item.get("Labels") or {}
-            if (labels.get(_naming.LABEL_MANAGED), labels.get(_naming.LABEL_INSTANCE)) == wanted:
+            ours = (labels.get(_naming.LABEL_MANAGED), labels.get(_naming.LABEL_INSTANCE)) == wanted
+            if ours and (name not in adopted or _adopt.is_ours(labels)):
                 is_own = labels.get(_naming.LABEL_STATE_DIR, self._setting.state_dir) == self._setting.state_dir
                 (own if is_own else foreign).append(name)
         return own, foreign
 
-    def networks_without(self, containers: Iterable[str]) -> list[str]:
-        """Networks of the instance that none of ``containers`` is in."""
-        used = {
-            network
-            for name in containers
-            for network in (self._containers[name].get("NetworkSettings") or {}).get("Networks") or {}
-        }
+    @cached_property
+    def _others(self) -> list[Mapping[str, Any]]:
+        """The containers of the engine that this run may not remove: what they use stays."""
+        own, _ = self.parted_containers()
+        return [item for name, item in self._containers.items() if name not in own]
+
+    def free_networks(self) -> list[str]:
+        """Networks of the instance that no container of others is in."""
+        used = {name for item in self._others for name in (item.get("NetworkSettings") or {}).get("Networks") or {}}
         return sorted(name for name in self._networks if self.owns_network(name) and name not in used)
 
-    def volumes_without(self, containers: Iterable[str]) -> list[str]:
-        """Volumes of the instance that none of ``containers`` has."""
-        used = {mount.get("Name") for name in containers for mount in self._containers[name].get("Mounts") or []}
+    def free_volumes(self) -> list[str]:
+        """Volumes of the instance that no container of others has."""
+        used = {mount.get("Name") for item in self._others for mount in item.get("Mounts") or []}
         return [name for name in self._own_volumes() if name not in used]
 
     def has_network(self, name: str) -> bool:
@@ -211,7 +229,7 @@ class Gatherer:
         found = [
             name
             for name, item in sorted(self._containers.items())
-            if self._is_own(name)
+            if self.is_own(name)
             and item["Labels"].get(_naming.LABEL_BOX) == box
             and any(mount.get("Source") == paths.mount for mount in item.get("Mounts") or [])
             and not name.endswith((ASIDE, PREPARE))
@@ -252,7 +270,7 @@ class Gatherer:
         result = set()
         for spec in self._specs:
             workspace = os.path.realpath(_box.workspace_path(spec, self._setting.person))
-            if spec.state != "absent" and not _host.refusal(workspace, self._setting.protected):
+            if spec.is_made and not _host.refusal(workspace, self._setting.protected):
                 result |= {workspace, *(os.path.realpath(item.source) for item in spec.mounts if not item.read_only)}
         return result
 
@@ -343,7 +361,7 @@ class Gatherer:
 
     def _warn_of_leftover(self, box: Box, swap: Swap | None) -> None:
         leftover = f"{box.container}{ASIDE}"
-        if swap is None and self._is_own(leftover):
+        if swap is None and self.is_own(leftover):
             self.warnings.append(
                 f"box {box.spec.name}: container {leftover} is left of a recreation whose journal is gone; remove it "
                 f"once {box.container} is known to be whole"

@@ -80,6 +80,8 @@ def box_checks(facts: BoxFacts, host: HostFacts, engine_socket: str, predicting:
     run this is part of.
     """
     box = facts.expected
+    if box.state == "adopted":
+        return [adopted_check(facts)]
     state = state_check(facts, predicting)
     if facts.inspect is None:
         return _not_there(facts, state, predicting)
@@ -112,6 +114,8 @@ def troubles(facts: BoxFacts) -> list[Check]:
 
 def unreachable_box_checks(box: Expected, reason: str) -> list[Check]:
     """The checks of a box nobody can ask about, because the engine does not answer."""
+    if box.state == "adopted":
+        return [Check("state", box.name, "unknown", reason)]
     open_ids = ("state", "mounts", "port", "hook-settings", *LIVE_IDS, *PROBE_IDS)
     return [Check(check_id, box.name, "unknown", reason) for check_id in open_ids]
 
@@ -139,6 +143,21 @@ def _status(inspect: Mapping[str, Any]) -> str:
 
 
 # --- the container's state ------------------------------------------------------------------------------------------
+
+
+def adopted_check(facts: BoxFacts) -> Check:
+    """All that is judged of an adopted box: its container is there."""
+    box = facts.expected
+    if facts.inspect is None:
+        return Check(
+            "state",
+            box.name,
+            "fail",
+            f"its adopted container {box.container} is gone",
+            f"Bring the container back, or forget the box: {box.command('down')}, and no longer declare it",
+        )
+    seen = f"adopted container {box.container} is {plain(_status(facts.inspect), 30)}; Agentbox leaves it as it is"
+    return Check("state", box.name, "ok", seen)
 
 
 def state_check(facts: BoxFacts, predicting: bool) -> Check:

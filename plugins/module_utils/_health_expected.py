@@ -39,6 +39,8 @@ class Origin:
 
 def expected_from_spec(spec: BoxSpec, instance: str, manifests: Manifests, capacity: Capacity) -> Expected:
     """A declared box."""
+    if spec.state == "adopted":
+        return expected_adopted(instance, spec.name, str(spec.container))
     return Expected(
         name=spec.name,
         container=container_name(instance, spec.name),
@@ -58,6 +60,11 @@ def expected_from_spec(spec: BoxSpec, instance: str, manifests: Manifests, capac
 
 def _state(state: str) -> BoxState:
     return "absent" if state == "absent" else "stopped" if state == "stopped" else "started"
+
+
+def expected_adopted(instance: str, name: str, container: str) -> Expected:
+    """A container that Agentbox did not make: nothing but that it is there is expected of it."""
+    return Expected(name, container, "adopted", image="", instance=instance)
 
 
 def expected_from_engine(
@@ -122,6 +129,6 @@ def agents_by_image(boxes: Iterable[Expected]) -> dict[str, dict[str, Mapping[st
     """The images that boxes shall run, and of each the agents that those boxes need in it with their manifests."""
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
     for box in boxes:
-        if box.state != "absent":
+        if box.state not in ("absent", "adopted"):
             found.setdefault(box.image, {}).update({agent: box.manifests.get(agent, {}) for agent in box.agents})
     return found

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ._naming import DEFAULT_INSTANCE
 
-BoxState = Literal["started", "stopped", "absent"]
+BoxState = Literal["started", "stopped", "absent", "adopted"]
 PathKind = Literal["file", "directory", "link", "socket", "other", "missing", "unreadable"]
 
 # Every agent's and tool's variable that names a file of certificates.

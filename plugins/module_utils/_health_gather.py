@@ -14,12 +14,14 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from . import _adopt
+from ._adopt import Adoption
 from ._engine import Engine
 from ._errors import AgentboxError, DeclarationError, EngineError, EngineUnreachableError, EngineUnsupportedError
 from ._health_box import PROXY_VARIABLES, environment, running
@@ -29,6 +31,7 @@ from ._health_expected import (
     Manifests,
     Origin,
     agents_by_image,
+    expected_adopted,
     expected_from_engine,
     expected_from_spec,
 )
@@ -165,7 +168,14 @@ def expected_boxes(engine: Engine, request: Request, info: Mapping[str, Any]) ->
         for inspect in inspected
         if inspect is not None
     ]
-    return sorted(found, key=lambda box: box.name)
+    return sorted([*found, *_adopted(request, {box.name for box in found})], key=lambda box: box.name)
+
+
+def _adopted(request: Request, taken: Container[str]) -> Iterator[Expected]:
+    """The adopted boxes, but for those whose name Agentbox gave to a box of its own."""
+    for adoption in _adopt.known(str(Path(request.state_dir).parent), request.instance):
+        if adoption.box not in taken and (request.only is None or adoption.box in request.only):
+            yield expected_adopted(request.instance, adoption.box, adoption.container)
 
 
 def _origin(inspect: Mapping[str, Any], state_dir: str) -> Origin:
@@ -208,6 +218,9 @@ def _in_threads(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
 
 def gather_box(engine: Engine, box: Expected, request: Request, containers: Iterable[Mapping[str, Any]]) -> BoxFacts:
     """Facts of one box. ``containers`` is the engine's list of running containers."""
+    if box.state == "adopted":
+        adoption = Adoption(request.instance, box.name, box.container, request.state_dir)
+        return BoxFacts(box, _adopt.inspect(engine, adoption))
     inspect = engine.inspect_container(box.container)
     labels: Mapping[str, Any] = ((inspect or {}).get("Config") or {}).get("Labels") or {}
     if inspect is not None and labels.get(LABEL_INSTANCE) != request.instance:

@@ -1,4 +1,4 @@
-"""What boxes an instance has, read from the engine alone. Changes nothing.
+"""What boxes an instance has, read from the engine, and from records which containers are adopted. Changes nothing.
 
 Labels and names come from the engine and are data: they are returned, never interpreted.
 """
@@ -6,10 +6,11 @@ Labels and names come from the engine and are data: they are returned, never int
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _naming
+from . import _adopt, _naming
+from ._adopt import Adoption
 from ._engine import Engine
 from ._errors import StateError
 from ._ports import Publish
@@ -17,10 +18,12 @@ from ._state import read_json
 from ._swap import ASIDE, explain_exit
 
 
-def boxes(engine: Engine | None, instance: str = "", names: list[str] | None = None) -> list[dict[str, Any]]:
+def boxes(
+    engine: Engine | None, instance: str = "", names: list[str] | None = None, *, state_root: str
+) -> list[dict[str, Any]]:
     """The boxes of ``instance``, or of all, and those of them in ``names``, by instance and name.
 
-    No engine has no boxes.
+    Adopted ones are those that stand below ``state_root`` and in root's state. No engine has no boxes.
     """
     if engine is None:
         return []
@@ -29,8 +32,35 @@ def boxes(engine: Engine | None, instance: str = "", names: list[str] | None = N
     inspected = engine.inspect_containers([item["Id"] for item in found if _is_box(item)])
     containers = (answer.result() for answer in inspected.values())
     result = [with_lead(describe(container)) for container in containers if container]
+    result += _adopted(engine, _adopt.known(state_root, instance), result)
     wanted = (box for box in result if names is None or box["name"] in names)
     return sorted(wanted, key=lambda box: (str(box["instance"]), str(box["name"])))
+
+
+def _adopted(engine: Engine, known: Iterable[Adoption], made: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The adopted boxes that are there; a box that Agentbox made keeps its name."""
+    taken = {(box["instance"], box["name"]) for box in made}
+    for adoption in known:
+        container = _adopt.inspect(engine, adoption)
+        if container and (adoption.instance, adoption.box) not in taken:
+            yield describe_adopted(adoption, container)
+
+
+def describe_adopted(adoption: Adoption, container: Mapping[str, Any]) -> dict[str, Any]:
+    """An adopted box. Its labels are what others wrote, so none of them tells anything about it."""
+    return {
+        **describe(container),
+        "name": adoption.box,
+        "instance": adoption.instance,
+        "adopted": True,
+        "context": None,
+        "workspace": None,
+        "state_dir": adoption.state_dir,
+        "yolo": False,
+        "lead": None,
+        "page": None,
+        "attach": None,
+    }
 
 
 def _is_box(item: Mapping[str, Any]) -> bool:
@@ -49,6 +79,7 @@ def describe(container: Mapping[str, Any]) -> dict[str, Any]:
         "name": labels.get(_naming.LABEL_BOX),
         "instance": labels.get(_naming.LABEL_INSTANCE),
         "container": name,
+        "adopted": False,
         "id": container["Id"],
         "state": state["Status"],
         "health": (state.get("Health") or {}).get("Status", "none") if running else "none",
@@ -61,7 +92,7 @@ def describe(container: Mapping[str, Any]) -> dict[str, Any]:
         "yolo": labels.get(_naming.LABEL_YOLO) == "true",
         "uid": _uid(container),
         "page": next(_pages(container), None) if running else None,
-        "attach": f"docker exec -it {name} bash {_naming.BOX_MOUNT}/attach.sh",
+        "attach": _naming.attach_command(name),
         "labels": dict(labels),
     }
 

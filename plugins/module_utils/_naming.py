@@ -78,6 +78,11 @@ def container_name(instance: str, box: str) -> str:
     return instance if box == DEFAULT_BOX else f"{instance}-{box}"
 
 
+def attach_command(container: str) -> str:
+    """What a person types to attach to a box without Agentbox."""
+    return f"docker exec -it {container} bash {BOX_MOUNT}/attach.sh"
+
+
 def home_volume(instance: str, box: str) -> str:
     return f"{instance}-{box}-home"
 

@@ -47,7 +47,20 @@ def _choices(name: str, default: str, allowed: tuple[str, ...], description: str
 
 OPTIONS: tuple[Option, ...] = (
     Option("name", "str", None, values.name, "Name of the box, unique in its instance."),
-    _choices("state", "started", ("started", "stopped", "absent"), "What the box shall be after the run."),
+    _choices(
+        "state",
+        "started",
+        ("started", "stopped", "absent", "adopted"),
+        "What the box shall be after the run. V(adopted) gives the name to a container that Agentbox did not make: it "
+        "is listed, examined and entered as a box, and never changed.",
+    ),
+    Option(
+        "container",
+        "str",
+        None,
+        values.optional_container,
+        "With V(state=adopted) the exact name of the container; nothing else can be declared of it.",
+    ),
     Option(
         "workspace",
         "path",

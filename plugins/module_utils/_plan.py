@@ -46,6 +46,8 @@ UNPAUSE = "unpause"
 STOP = "stop"
 REMOVE = "remove"
 SEED_LOGIN = "seed_login"
+ADOPT = "adopt"
+FORGET = "forget"
 
 
 class ForeignBoxError(AgentboxError):

@@ -7,7 +7,7 @@ and is data, never markup: in the table it stands in code spans.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ._health import plain
@@ -15,6 +15,9 @@ from ._health import plain
 SCHEMA = 1
 MOST_ROWS = 200  # forges cut comments off at 65536 characters
 _LONGEST_CELL = 120
+BOX_MODULE = "agentbox.fleet.box"
+_OF_ACTION = ("action", "detail")
+_OF_DRIFT = ("path", "declared", "live")
 _BAD = ("failed", "unreachable")
 # Of the callback's statuses, those worth a line of the report.
 _TOLD = ("changed", *_BAD)
@@ -41,17 +44,23 @@ def report(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     ``outcome`` is ``failed`` (a task failed, a host was unreachable, or Ansible did not come to its end), ``drift``
     (something was or would be changed, or differs and stays so) or ``ok``. ``counts`` are numbers of hosts, of
     ``changed`` and ``failed`` tasks and of ``drift``, the differences that this run may not repair; ``hosts`` maps a
-    name to the same and to its ``tasks``, in order.
+    name to the same, to its ``tasks``, in order, and to its ``boxes``, by name. docs/drift.schema.json has it all.
     """
     tasks: dict[str, list[dict[str, Any]]] = {}
+    boxes: dict[str, dict[str, dict[str, Any]]] = {}
     stats: dict[str, Mapping[str, Any]] | None = None
     for event in events:
-        if event.get("event") == "result" and (entry := _task(event)):
-            tasks.setdefault(str(event["host"]), []).append(entry)
+        if event.get("event") == "result":
+            host = str(event["host"])
+            tasks.setdefault(host, []).extend(_task(event))
+            boxes.setdefault(host, {}).update({box["name"]: box for box in _boxes(event)})
         elif event.get("event") == "stats":
             stats = dict(event["hosts"])
     names = sorted({*tasks, *(stats or {})})
-    hosts = {name: _host(tasks.get(name, []), (stats or {}).get(name)) for name in names}
+    hosts = {
+        name: {**_host(tasks.get(name, []), (stats or {}).get(name)), "boxes": _by_name(boxes.get(name, {}))}
+        for name in names
+    }
     outcomes = {host["outcome"] for host in hosts.values()} | ({"failed"} if stats is None else set())
     return {
         "schema": SCHEMA,
@@ -64,15 +73,24 @@ def report(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _task(event: Mapping[str, Any]) -> dict[str, Any] | None:
-    """One line of the report, None for a result that is none."""
+def _answer(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a module of the collection answered; empty for others, of which only the status is recorded."""
     result = event.get("result")
-    answer: Mapping[str, Any] = result if isinstance(result, Mapping) else {}
-    drift = [item for item in answer.get("drift") or [] if isinstance(item, Mapping)]
+    return result if isinstance(result, Mapping) else {}
+
+
+def _mappings(items: object) -> list[Mapping[str, Any]]:
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, Sequence) else []
+
+
+def _task(event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """One line of the report, nothing for a result that is none."""
+    answer = _answer(event)
+    drift = _mappings(answer.get("drift"))
     status, module = str(event.get("status")), str(event.get("action"))
     if event.get("ignored") or (status not in _TOLD and not drift):
-        return None
-    return {
+        return
+    yield {
         "role": event.get("role"),
         "task": str(event.get("name")),
         "module": module,
@@ -81,6 +99,23 @@ def _task(event: Mapping[str, Any]) -> dict[str, Any] | None:
         "drift": [dict(item) for item in drift],
         "message": str(event.get("msg") or "") if status in _BAD and module.startswith(_QUOTED) else "",
     }
+
+
+def _boxes(event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every box that module ``box`` told of, also one that is as declared."""
+    if event.get("action") != BOX_MODULE:
+        return
+    for box in _mappings(_answer(event).get("boxes")):
+        yield {
+            **{key: str(box.get(key)) for key in ("name", "container", "state")},
+            "actions": [{key: str(item.get(key)) for key in _OF_ACTION} for item in _mappings(box.get("actions"))],
+            "drift": [{key: item.get(key) for key in _OF_DRIFT} for item in _mappings(box.get("drift"))],
+            "error": str(box.get("msg") or ""),
+        }
+
+
+def _by_name(boxes: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [boxes[name] for name in sorted(boxes)]
 
 
 def _action(action: object) -> str:

@@ -63,7 +63,7 @@ _RESERVED_VARIABLES = ("HOME",)
 # What a host keeps of its memory for itself: without it, a box at its limit takes its host along.
 _HOST_RESERVE = 512 << 20
 # Options that rule what a run does and not what the box is, and a template, whose values count; no part of the digest.
-_NOT_HASHED = ("state", "recreate", "workspace_access", "name", "size")
+_NOT_HASHED = ("state", "container", "recreate", "workspace_access", "name", "size")
 # Options that every run compares on the living container (_live_fields.py). A digest of them would call a box different
 # whose declaration merely names what it has already, and whose limits were put right in place.
 _COMPARED_LIVE = frozenset(
@@ -97,6 +97,8 @@ _COMPARED_LIVE = frozenset(
 LIMITS = ("memory", "cpus", "pids")
 # Lists whose order means nothing.
 _SETS = ("agents", "mounts", "volumes")
+# All that can be declared of a container that Agentbox never changes.
+_OF_ADOPTED = ("name", "state", "container")
 _BY_NAME = {option.name: option for option in OPTIONS}
 
 
@@ -107,6 +109,7 @@ class BoxSpec:
     path: str  # of the declaration, e.g. boxes[1]
     name: str
     state: str
+    container: str | None  # of an adopted box
     workspace: str | None
     workspace_target: str
     lead: str | None
@@ -152,6 +155,11 @@ class BoxSpec:
         for key in _SETS:
             plain[key].sort(key=str)
         return {key: plain[key] for key in sorted(plain) if key != "path" and key not in _NOT_HASHED}
+
+    @property
+    def is_made(self) -> bool:
+        """Whether Agentbox makes it and keeps it as declared."""
+        return self.state in ("started", "stopped")
 
 
 def unseen(canonical: Mapping[str, Any]) -> dict[str, Any]:
@@ -280,7 +288,10 @@ def _contradictions(spec: BoxSpec, item: Mapping[str, Any], manifests: Mapping[s
     """Values that are fine alone and not together. An absent box needs nothing but its name."""
     if spec.state == "absent":
         return []
-    problems = _agent_problems(spec, item, manifests)
+    if spec.state == "adopted":
+        return [f"{spec.path}.{problem}" for problem in _adoption_problems(spec, item)]
+    problems = ["container: goes with state adopted only"] if spec.container else []
+    problems += _agent_problems(spec, item, manifests)
     problems += _sealed_problems(spec) if spec.sealed else _network_problems(spec)
     problems += [f"env.{name}: is set by Agentbox" for name in spec.env if name in _RESERVED_VARIABLES]
     problems += [f"secrets.{name}: stands in env too" for name in spec.secrets if name in spec.env]
@@ -307,6 +318,12 @@ def _network_problems(spec: BoxSpec) -> list[str]:
     if any((port.box, port.protocol) == (PAGE_PORT, "tcp") for port in spec.ports):
         problems.append(f"ports: {PAGE_PORT} is the page of the box, which publish is for")
     return problems
+
+
+def _adoption_problems(spec: BoxSpec, item: Mapping[str, Any]) -> list[str]:
+    problems = [] if spec.container else ["container: is missing, it names what is adopted"]
+    problems += [f"{key}: an adopted box is left as it is" for key in item if key not in _OF_ADOPTED]
+    return problems + [f"secrets.{name}: an adopted box gets none" for name in spec.secrets]
 
 
 def _agent_problems(spec: BoxSpec, item: Mapping[str, Any], manifests: Mapping[str, Any]) -> list[str]:
@@ -380,11 +397,14 @@ def _collisions(boxes: Sequence[BoxSpec], instance: str) -> list[str]:
     problems: list[str] = []
     owners: dict[str, BoxSpec] = {}
     for spec in boxes:
-        claims = [
-            ("name", f"the name '{spec.name}'"),
-            ("name", f"the container's name '{container_name(instance, spec.name)}'"),
-            ("name", f"the volume's name '{home_volume(instance, spec.name)}'"),
-        ]
+        claims = [("name", f"the name '{spec.name}'")]
+        if spec.state == "adopted":
+            claims.append(("container", f"the container's name '{spec.container}'"))
+        else:
+            claims += [
+                ("name", f"the container's name '{container_name(instance, spec.name)}'"),
+                ("name", f"the volume's name '{home_volume(instance, spec.name)}'"),
+            ]
         for key, claim in claims:
             other = owners.setdefault(claim, spec)
             if other is not spec:
@@ -398,7 +418,7 @@ def _port_collisions(boxes: Sequence[BoxSpec]) -> list[str]:
     problems = []
     taken: dict[int, list[tuple[BoxSpec, HostPort]]] = {}
     for spec in boxes:
-        for key, wanted in spec.host_ports() if spec.state != "absent" else ():
+        for key, wanted in spec.host_ports() if spec.is_made else ():
             others = taken.setdefault(wanted.port, [])
             problems += [
                 f"{spec.path}.{key}: the published port {wanted} is that of {other.path} too"

@@ -70,6 +70,20 @@ def name(value: object) -> str:
     return value
 
 
+def is_engine_name(text: str) -> bool:
+    """Whether an engine could have something of that name."""
+    return bool(_ENGINE_NAME.fullmatch(text))
+
+
+def optional_container(value: object) -> str | None:
+    """The exact name of a container."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not is_engine_name(value):
+        raise InvalidValueError(f"must be the name of a container, not {described(value)}")
+    return value
+
+
 def boolean(value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidValueError(f"must be true or false, not {described(value)}")

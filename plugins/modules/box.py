@@ -56,10 +56,16 @@ options:
         type: str
         required: true
       state:
-        description: What the box shall be after the run.
+        description: >-
+          What the box shall be after the run. V(adopted) gives the name to a container that Agentbox did not make: it
+          is listed, examined and entered as a box, and never changed.
         type: str
-        choices: [started, stopped, absent]
+        choices: [started, stopped, absent, adopted]
         default: started
+      container:
+        description: >-
+          With V(state=adopted) the exact name of the container; nothing else can be declared of it.
+        type: str
       workspace:
         description: >-
           Directory of the host that the agent works in; must exist. By default C(agentbox-workspace) in the home
@@ -275,7 +281,9 @@ options:
       - Without it the proxy variables of the module's environment.
     type: dict
   prune:
-    description: Remove the instance's boxes that O(boxes) does not name. Volumes stay.
+    description:
+      - Remove the instance's boxes that O(boxes) does not name. Volumes stay. Of an adopted box only the name goes, its
+        container stays as it is.
     type: bool
     default: false
   remove_volumes:
@@ -344,6 +352,13 @@ EXAMPLES = r"""
     state: absent
     remove_volumes: true
 
+- name: Give a container that Agentbox did not make the name of a box, and leave it as it is
+  agentbox.fleet.box:
+    boxes:
+      - name: legacy
+        state: adopted
+        container: my-old-box
+
 - name: Remove a box with its HOME
   agentbox.fleet.box:
     boxes:
@@ -395,7 +410,7 @@ boxes:
       type: str
       sample: http://127.0.0.1:4317
     attach:
-      description: Command that attaches a terminal to it.
+      description: Command that attaches a terminal to it; null for an adopted box, whose terminal is not Agentbox's.
       type: str
       sample: docker exec -it agentbox-web bash /agentbox/attach.sh
     uid:
@@ -485,7 +500,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
     hide_misplaced_secrets(module)
     try:
-        outcome = run(module)
+        outcome = run(module.params, module.check_mode)
     except AgentboxError as error:
         module.fail_json(msg=str(error))
     for warning in outcome.warnings:
@@ -504,9 +519,9 @@ def hide_misplaced_secrets(module: AnsibleModule) -> None:
             module.no_log_values.update(str(value) for value in secrets.values() if value)
 
 
-def run(module: AnsibleModule) -> _boxes.Outcome:
-    params = module.params
-    predict = module.check_mode and params["engine_absent"] == "predict"
+def run(params: dict[str, Any], check: bool) -> _boxes.Outcome:
+    """All of the module but its frame."""
+    predict = check and params["engine_absent"] == "predict"
     may_be_absent = predict or _boxes.only_absence(params["boxes"])
     engine = _engine.connect_if_installed(params["docker_host"], may_be_absent=may_be_absent)
     try:
@@ -516,7 +531,7 @@ def run(module: AnsibleModule) -> _boxes.Outcome:
             secrets=params["secrets"],
             engine=engine,
             report=file_reporter(params["progress"]),
-            check=module.check_mode,
+            check=check,
             coming=coming_image(params["coming_image"]),
             absent=params["state"] == "absent",
             prune=params["prune"],

@@ -8,12 +8,13 @@ module: box_info
 short_description: Tell what boxes an instance has
 version_added: 0.1.0
 description:
-  - Lists the boxes of an instance as the engine knows them, whoever made them.
+  - Lists the boxes of an instance as the engine knows them, whoever made them, and those that are adopted.
   - Whether they are healthy inside is for M(agentbox.fleet.health), whether they are what was declared for
     M(agentbox.fleet.box) in check mode.
 extends_documentation_fragment:
   - agentbox.fleet.engine
   - agentbox.fleet.common.instance
+  - agentbox.fleet.common.state_root
   - agentbox.fleet.attributes
   - agentbox.fleet.attributes.info
 options:
@@ -57,6 +58,11 @@ boxes:
       description: Name of its container.
       type: str
       sample: agentbox-web
+    adopted:
+      description: >-
+        Whether its container is one that Agentbox did not make and never changes. C(context), C(workspace), C(lead),
+        C(page) and C(attach) of such a box are null.
+      type: bool
     id:
       description: ID of its container.
       type: str
@@ -88,7 +94,7 @@ boxes:
       type: path
       sample: /srv/code/web
     state_dir:
-      description: State directory of who made it.
+      description: State directory of who made or adopted it.
       type: path
       sample: /var/lib/agentbox/agentbox
     yolo:
@@ -115,6 +121,7 @@ boxes:
       type: dict
 """
 
+import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -125,6 +132,7 @@ from ansible_collections.agentbox.fleet.plugins.module_utils._errors import Agen
 ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     "instance": {"type": "str", "default": _naming.DEFAULT_INSTANCE},
     "names": {"type": "list", "elements": "str"},
+    "state_root": {"type": "path"},
     **ENGINE_OPTIONS,
 }
 
@@ -134,10 +142,16 @@ def main() -> None:
     try:
         absent_expected = module.params["engine_absent"] == "predict"
         engine = _engine.connect_if_installed(module.params["docker_host"], may_be_absent=absent_expected)
-        found = _info.boxes(engine, module.params["instance"], module.params["names"])
+        found = _info.boxes(
+            engine, module.params["instance"], module.params["names"], state_root=state_root(module.params)
+        )
     except AgentboxError as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=False, boxes=found)
+
+
+def state_root(params: dict[str, Any]) -> str:
+    return params["state_root"] or _naming.default_state_root(os.geteuid(), dict(os.environ))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from typing import Any
 
 import docker
 import yaml
+from ansible_collections.agentbox.fleet.plugins.module_utils._errors import AgentboxError
+from ansible_collections.agentbox.fleet.plugins.modules import box as module
 
 from agentbox._shared import _naming
 from tests.integration import engines, runs
@@ -87,7 +89,11 @@ class Site:
 
     def task(self, *boxes: Any, keywords: Mapping[str, Any] | None = None, **options: Any) -> runs.Task:
         """A task that converges ``boxes``; ``options`` are more options of the module."""
-        args = {
+        return runs.module_task("box", self.arguments(*boxes, **options), **(keywords or {}))
+
+    def arguments(self, *boxes: Any, **options: Any) -> dict[str, Any]:
+        """The module's options."""
+        return {
             "instance": self.instance,
             "state_root": str(self.state_root),
             "manifests": manifests(),
@@ -95,7 +101,15 @@ class Site:
             "boxes": list(boxes),
             **options,
         }
-        return runs.module_task("box", args, **(keywords or {}))
+
+    def converge_here(self, *boxes: Any, check: bool = False, **options: Any) -> runs.Result:
+        """As ``converge``, within this process: all of the module but its frame, in a tenth of the time."""
+        defaults = {name: option.get("default") for name, option in module.ARGUMENT_SPEC.items()}
+        try:
+            outcome = module.run({**defaults, **self.arguments(*boxes, **options)}, check)
+        except AgentboxError as error:
+            return {"failed": True, "msg": str(error)}
+        return {**outcome.as_dict(), "failed": bool(outcome.failures), "msg": "; ".join(outcome.failures)}
 
     def converge(self, *boxes: Any, check: bool = False, **options: Any) -> runs.Result:
         """The result of converging ``boxes`` once."""

@@ -1,147 +1,201 @@
-"""Runs that are killed, and runs at the same time: the next one converges and nothing is lost."""
+"""Runs that are killed at every step, and runs at the same time: the next one converges and nothing is lost."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
 
 from agentbox._shared import _naming
-from tests.integration import engines, runs
+from tests.integration import engines, kills, runs
 from tests.integration.sites import Site
 
-REACH_TIMEOUT = 60.0  # seconds for a run to get to where it is killed
 SECRETS = {"one": {"STANDIN_TOKEN": "value-of-a-secret"}}
-Reached = Callable[[docker.APIClient, Site], bool]
+LIGHT = {"lead": "none", "agents": []}
+PIDS = 200  # what a changed declaration says
+
+Converge = Callable[..., dict[str, Any]]
 
 
-def lock_held(_engine: docker.APIClient, site: Site) -> bool:
-    return holder(site) is not None
+@dataclass(frozen=True)
+class Scenario:
+    """Something that module ``box`` does: the declarations before and after, and what has to be there then."""
+
+    before: Callable[[Site], list[dict[str, Any]]]
+    after: Callable[[Site], list[dict[str, Any]]]
+    boxes: tuple[str, ...]  # that have to run in the end
+    options: Mapping[str, Any]  # of the module
+    homes: tuple[str, ...]  # boxes whose HOME has to be there in the end
+    renamed: bool = False  # somebody renames box one before
 
 
-def state_written(_engine: docker.APIClient, site: Site) -> bool:
-    return any(Path(site.paths(name).mount).exists() for name in ("one", "two"))
+def one(site: Site, **declared: Any) -> dict[str, Any]:
+    return site.box("one", **LIGHT, **declared)
 
 
-def volume_made(engine: docker.APIClient, site: Site) -> bool:
-    return bool(engine.volumes(filters={"label": f"{_naming.LABEL_INSTANCE}={site.instance}"})["Volumes"])
+def two(site: Site, **declared: Any) -> dict[str, Any]:
+    return site.box("two", **LIGHT, **declared)
 
 
-def container_made(engine: docker.APIClient, site: Site) -> bool:
-    return bool(engine.containers(all=True, filters={"label": f"{_naming.LABEL_BOX}", "name": f"^/{site.instance}-"}))
+def gone(name: str) -> dict[str, Any]:
+    return {"name": name, "state": "absent"}
 
 
-def container_started(engine: docker.APIClient, site: Site) -> bool:
-    return bool(engine.containers(filters={"name": f"^/{site.instance}-"}))
+SCENARIOS = {
+    "create": Scenario(lambda _: [], lambda site: [one(site)], ("one",), {"secrets": SECRETS}, ("one",)),
+    "recreate": Scenario(
+        lambda site: [one(site)],
+        lambda site: [one(site, pids=PIDS, env={"A": "b"}, recreate="always")],
+        ("one",),
+        {"secrets": SECRETS},
+        ("one",),
+    ),
+    "remove": Scenario(lambda site: [one(site)], lambda _: [gone("one")], (), {"remove_volumes": True}, ()),
+    "remove all": Scenario(lambda site: [one(site)], lambda _: [], (), {"state": "absent", "remove_volumes": True}, ()),
+    "prune": Scenario(
+        lambda site: [one(site), two(site)],
+        lambda site: [two(site)],
+        ("two",),
+        {"prune": True, "remove_volumes": True},
+        ("two",),
+    ),
+    "prune the last": Scenario(lambda site: [one(site)], lambda _: [], (), {"prune": True, "remove_volumes": True}, ()),
+    # A box declared under another name is another box: the HOME of the one before stays.
+    "rename": Scenario(lambda site: [one(site)], lambda site: [two(site)], ("two",), {"prune": True}, ("one", "two")),
+    "give the name back": Scenario(
+        lambda site: [one(site)], lambda site: [one(site)], ("one",), {"secrets": SECRETS}, ("one",), True
+    ),
+    "remove a renamed one": Scenario(
+        lambda site: [one(site)], lambda _: [], (), {"prune": True, "remove_volumes": True}, (), True
+    ),
+    "stop": Scenario(
+        lambda site: [one(site)], lambda site: [one(site, state="stopped")], (), {"secrets": SECRETS}, ("one",)
+    ),
+}
 
 
-def holder(site: Site) -> int | None:
-    """Process id of the module that works on the instance now."""
-    try:
-        pid = int(json.loads(Path(_naming.lock_path(str(site.state))).read_text(encoding="utf-8"))["pid"])
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (OSError, ValueError, KeyError):
-        return None
-    return pid if b"ansible" in command.lower() or b"python" in command else None
+class World:
+    """A scenario on one instance, over and over."""
 
+    def __init__(self, engine: docker.APIClient, site: Site, scenario: Scenario) -> None:
+        self._engine = engine
+        self._site = site
+        self._scenario = scenario
 
-def kill_when(engine: docker.APIClient, site: Site, reached: Reached, task: runs.Task) -> runs.Result:
-    """Run ``task`` and kill the module with SIGKILL as soon as ``reached``; returns what Ansible made of it."""
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(runs.play, [task])
-        deadline = time.monotonic() + REACH_TIMEOUT
-        while not running.done() and time.monotonic() < deadline:
-            pid = holder(site)
-            if pid and reached(engine, site):
-                os.kill(pid, signal.SIGKILL)
-                break
-            time.sleep(0.002)
-        return running.result().results[0]
+    def begin(self) -> None:
+        """Bring the instance to the state before, from whatever it is in."""
+        self._site.converge_here(state="absent", remove_volumes=True)
+        before = self._scenario.before(self._site)
+        if before:
+            secrets = {name: SECRETS[name] for name in SECRETS if name in [box["name"] for box in before]}
+            made = self._site.converge_here(*before, secrets=secrets)
+            assert not made["failed"], made["msg"]
+        if self._scenario.renamed:
+            self._engine.rename(self._site.container("one"), f"{self._site.instance}-renamed")
 
+    def act(self, *, check: bool = False) -> dict[str, Any]:
+        """What is interrupted, and later run again."""
+        scenario = self._scenario
+        return self._site.converge_here(*scenario.after(self._site), check=check, **scenario.options)
 
-def assert_whole(engine: docker.APIClient, site: Site, *boxes: str) -> None:
-    """All boxes run, and nothing is left of what the killed run had begun."""
-    names = {name for found in engine.containers(filters={"name": f"^/{site.instance}"}) for name in found["Names"]}
-    assert names == {f"/{site.container(box)}" for box in boxes}
-    everything = engine.containers(all=True, filters={"name": f"^/{site.instance}"})
-    assert len(everything) == len(boxes)
-    assert not [path for path in site.state.rglob("*") if path.name.endswith(".new") or path.name == "swap.json"]
+    def recovers(self) -> None:
+        """Run again: it does what it predicts, all is as declared, and the run after that changes nothing."""
+        predicted, completed = self.act(check=True), self.act()
+        assert not completed["failed"], completed["msg"]
+        assert predicted["actions"] == completed["actions"]
+        self._assert_whole()
+        again = self.act()
+        assert not again["failed"], again["msg"]
+        assert again["changed"] is False, again["actions"]
 
+    def _assert_whole(self) -> None:
+        site, scenario = self._site, self._scenario
+        found = engines.belongings(self._engine, site.instance)
+        running = {name for name, it in found["containers"].items() if it["Status"] == "running"}
+        assert running == {f"/{site.container(box)}" for box in scenario.boxes}
+        declared = scenario.after(site)
+        present = {f"/{site.container(box['name'])}" for box in declared if box.get("state") != "absent"}
+        assert set(found["containers"]) == present
+        assert {name for name in found["volumes"] if name.endswith("-home")} == {
+            _naming.home_volume(site.instance, box) for box in scenario.homes
+        }
+        assert len(found["networks"]) == (1 if present else 0)
+        self._assert_files({box["name"] for box in declared if box.get("state") != "absent"})
+        for box in declared:
+            if "pids" in box:
+                live = self._engine.inspect_container(site.container(box["name"]))
+                assert live["HostConfig"]["PidsLimit"] == box["pids"]
 
-def points(short: Reached, *long: Reached) -> pytest.MarkDecorator:
-    """Where to kill: once in every run, at the other points in the long one."""
-    marked = [pytest.param(point, id=point.__name__, marks=pytest.mark.full) for point in long]
-    return pytest.mark.parametrize("reached", [pytest.param(short, id=short.__name__), *marked])
-
-
-@points(container_made, lock_held, state_written, volume_made, container_started)
-def test_a_killed_creation_is_completed(engine: docker.APIClient, instance: str, place: Path, reached: Reached) -> None:
-    site = Site(instance, place)
-    task = site.task(site.box("one"), site.box("two"), secrets=SECRETS)
-    killed = kill_when(engine, site, reached, task)
-    assert killed["failed"] is True, "the run ended before it was killed"
-    completed, again = runs.play([task, task]).results
-    assert not completed.get("failed"), completed
-    assert again["changed"] is False, again
-    assert_whole(engine, site, "one", "two")
-    secret = Path(site.paths("one").secrets, "STANDIN_TOKEN")
-    assert secret.read_text(encoding="utf-8") == SECRETS["one"]["STANDIN_TOKEN"]
-
-
-def old_set_aside(engine: docker.APIClient, site: Site) -> bool:
-    return bool(engine.containers(all=True, filters={"name": f"^/{site.container('one')}\\.old$"}))
-
-
-def new_made(engine: docker.APIClient, site: Site) -> bool:
-    return len(engine.containers(all=True, filters={"name": f"^/{site.container('one')}"})) > 1
-
-
-def new_started(engine: docker.APIClient, site: Site) -> bool:
-    return old_set_aside(engine, site) and bool(engine.containers(filters={"name": f"^/{site.container('one')}$"}))
-
-
-@points(new_made, old_set_aside, new_started)
-def test_a_killed_recreation_is_taken_up(
-    engine: docker.APIClient, instance: str, place: Path, reached: Reached
-) -> None:
-    """HOME stays; the next run ends with one container that is what was declared."""
-    site = Site(instance, place)
-    first = site.converge(site.box("one"), site.box("two"))
-    assert not first.get("failed"), first
-    site.run("one", "echo kept > ~/kept")
-    other = engine.inspect_container(site.container("two"))["Id"]
-    task = site.task(site.box("one", shm_size="300m", recreate="drift"), site.box("two"))
-    killed = kill_when(engine, site, reached, task)
-    assert killed["failed"] is True, "the run ended before it was killed"
-    completed, again = runs.play([task, task]).results
-    assert not completed.get("failed"), completed
-    assert again["changed"] is False, again
-    assert_whole(engine, site, "one", "two")
-    assert engine.inspect_container(site.container("one"))["HostConfig"]["ShmSize"] == 300 << 20
-    assert engine.inspect_container(site.container("two"))["Id"] == other
-    assert site.run("one", "cat ~/kept") == "kept\n"
+    def _assert_files(self, boxes: set[str]) -> None:
+        site = self._site
+        assert site.state.exists() is (self._scenario.options.get("state") != "absent")
+        assert {path.name for path in (site.state / "boxes").glob("*")} == boxes
+        assert {path.name for path in (site.state / "relay").glob("*")} == boxes
+        volumes = engines.belongings(self._engine, site.instance)["volumes"]
+        assert sorted(path.name for path in (site.state / "volumes").glob("*")) == volumes
+        left = [path for path in site.state.rglob("*") if path.name.endswith(".new") or path.name == "swap.json"]
+        assert left == []
+        for name in boxes & set(SECRETS):
+            secret = Path(site.paths(name).secrets, "STANDIN_TOKEN")
+            if "secrets" in self._scenario.options:
+                assert secret.read_text(encoding="utf-8") == SECRETS[name]["STANDIN_TOKEN"]
 
 
 @pytest.mark.full
-def test_a_killed_removal_is_completed(engine: docker.APIClient, instance: str, place: Path) -> None:
-    site = Site(instance, place)
-    first = site.converge(site.box("one"), site.box("two"), secrets=SECRETS)
-    assert not first.get("failed"), first
-    task = site.task({"name": "one", "state": "absent"}, {"name": "two", "state": "absent"}, remove_volumes=True)
-    killed = kill_when(engine, site, lambda *_: not container_started(engine, site), task)
-    assert killed["failed"] is True, "the run ended before it was killed"
-    completed, again = runs.play([task, task]).results
-    assert not completed.get("failed"), completed
-    assert again["changed"] is False, again
-    assert engines.belongings(engine, instance) == {"containers": {}, "volumes": [], "networks": []}
-    assert not Path(site.paths("one").directory).exists()
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_run_killed_at_any_step_is_completed_by_the_next(
+    engine: docker.APIClient, instance: str, place: Path, name: str
+) -> None:
+    """Before every step, and at every request that the engine gets and nobody waits for."""
+    world = World(engine, Site(instance, place), SCENARIOS[name])
+    world.begin()
+    taken, _ = kills.steps(world.act, place)
+    places = [(step, True) for step in range(len(taken))]
+    places += [(step, False) for step, what in enumerate(taken) if what.startswith(("POST", "PUT", "DELETE"))]
+    problems = []
+    for step, answered in places:
+        world.begin()
+        died = kills.killed(world.act, place, step, answered=answered)
+        try:
+            world.recovers()
+        except AssertionError as error:
+            left = "not taken" if answered else "not answered"
+            problems.append(f"{step} {died[-1]}, {left}: {error}")
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        pytest.param("create", "POST /containers/create?name=", id="create"),
+        pytest.param("recreate", "POST /containers/create?name=", id="recreate"),
+        pytest.param("remove", "remove /", id="remove"),
+    ],
+)
+def test_a_killed_run_is_completed_by_the_next(
+    engine: docker.APIClient, instance: str, place: Path, name: str, step: str
+) -> None:
+    world = World(engine, Site(instance, place), SCENARIOS[name])
+    world.begin()
+    kills.killed(world.act, place, step)
+    world.recovers()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("step", ["stop?t=", "POST /containers/create?name=", "DELETE /containers/"])
+def test_a_box_whose_recreation_was_killed_can_be_removed(
+    engine: docker.APIClient, instance: str, place: Path, step: str
+) -> None:
+    world = World(engine, Site(instance, place), SCENARIOS["recreate"])
+    world.begin()
+    kills.killed(world.act, place, step)
+    World(engine, Site(instance, place), SCENARIOS["remove"]).recovers()
 
 
 def test_two_runs_at_once(engine: docker.APIClient, instance: str, place: Path) -> None:
@@ -153,4 +207,7 @@ def test_two_runs_at_once(engine: docker.APIClient, instance: str, place: Path) 
     assert not first.get("failed"), first
     assert not second.get("failed"), second
     assert sorted([first["changed"], second["changed"]]) == [False, True]
-    assert_whole(engine, site, "one", "two")
+    found = engines.belongings(engine, instance)["containers"]
+    assert {name: it["Status"] for name, it in found.items()} == {
+        f"/{site.container(box)}": "running" for box in ("one", "two")
+    }

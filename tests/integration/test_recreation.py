@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import docker
 import pytest
 
-from agentbox._shared import _engine, _state, _swap
+from agentbox._shared import _naming, _state, _swap
 from tests.integration import engines, runs
 from tests.integration.sites import Site, files
 
@@ -104,71 +101,40 @@ def test_a_new_container_that_fails_brings_the_old_one_back(engine: docker.APICl
     assert entry.stat().st_mode & 0o777 == 0o755
 
 
-def _die(_line: str = "") -> str:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return ""
+def rebuild(engine: docker.APIClient, reference: str, context: str) -> None:
+    """Give ``reference`` to another image, which was built from ``context``."""
+    made = engine.create_container(engines.IMAGE, ["true"], labels={"agentbox.test": "recreation"})
+    try:
+        repository, _, tag = reference.partition(":")
+        engine.commit(made["Id"], repository, tag, changes=[f"LABEL {_naming.LABEL_CONTEXT}={context}"])
+    finally:
+        engine.remove_container(made["Id"])
 
 
-def _recreate_and_die(site: Site, live: dict[str, Any], moment: str) -> None:
-    """Start a recreation that is killed before anything, with nothing new yet, or with the new container running."""
-    engine = _engine.connect()
-    made = {**live["Config"], "HostConfig": live["HostConfig"]}
-
-    def create() -> str:
-        if moment == "set aside":
-            _die()
-        return str(engine.client.create_container_from_config(made, site.container("one"))["Id"])
-
-    def report(line: str) -> None:
-        if moment in line:
-            _die()
-
-    record = _state.json_file(site.paths("one").record, {"spec": {}}, 0o600)
-    name = site.container("one")
-    _swap.recreate(engine, site.paths("one"), name, live, files=(record,), create=create, wait=60.0, report=report)
-
-
-@pytest.mark.parametrize(
-    "moment",
-    [
-        pytest.param("setting the old container aside", marks=pytest.mark.full),
-        "set aside",
-        pytest.param("waiting until", marks=pytest.mark.full),
-    ],
-)
-@pytest.mark.parametrize("goes", [False, pytest.param(True, marks=pytest.mark.full)], ids=["converged", "removed"])
-def test_a_run_killed_amid_a_recreation_is_taken_up(
-    engine: docker.APIClient, site: Site, moment: str, goes: bool
+def test_an_image_rebuilt_under_a_running_box_changes_it_only_on_request(
+    engine: docker.APIClient, instance: str, place: Path
 ) -> None:
-    live = engine.inspect_container(site.container("one"))
-    process = multiprocessing.get_context("fork").Process(target=_recreate_and_die, args=(site, live, moment))
-    process.start()
-    process.join(60)
-    assert process.exitcode == -signal.SIGKILL
-    assert Path(_swap.journal_path(site.paths("one"))).exists()
-    if goes:
-        removed = site.converge({"name": "one", "state": "absent"})
-        assert not removed.get("failed"), removed.get("msg")
-        assert names(engine, site) == []
-        assert not Path(site.paths("one").directory).exists()
-        return
-    predicted = site.converge(declared(site), check=True)
-    assert Path(_swap.journal_path(site.paths("one"))).exists()
-    taken_up = site.converge(declared(site))
-    assert not taken_up.get("failed"), taken_up.get("msg")
-    assert predicted["actions"][0]["action"] == "finish_swap"
-    assert engine.inspect_container(site.container("one"))["Id"] == live["Id"]
-    assert_whole(engine, site, MADE)
-    assert site.converge(declared(site))["changed"] is False
-
-
-def test_a_run_killed_after_the_new_container_worked_is_finished(engine: docker.APIClient, site: Site) -> None:
-    container = site.container("one")
-    live = engine.inspect_container(container)
-    aside = engine.create_container(engines.IMAGE, ["true"], name=f"{container}{_swap.ASIDE}")
-    swap = {"container": container, "old": aside["Id"], "was_running": True, "previous": {}, "committed": True}
-    _state.write_file(_state.json_file(_swap.journal_path(site.paths("one")), swap, 0o600))
-    finished = site.converge(declared(site))
-    assert [action["action"] for action in finished["actions"]] == ["finish_swap"]
-    assert engine.inspect_container(container)["Id"] == live["Id"]
-    assert_whole(engine, site, MADE)
+    """The box is kept and says so; made anew, it keeps its workspace and what is in its HOME."""
+    site, image = Site(instance, place), f"{instance}:latest"
+    rebuild(engine, image, "sha256:first")
+    try:
+        box = declared(site, lead="none", agents=[], image=image)
+        assert not site.converge_here(box)["failed"]
+        site.run("one", "echo token > ~/.token && echo work > /workspace/work")
+        before = engine.inspect_container(site.container("one"))["Id"]
+        rebuild(engine, image, "sha256:second")
+        kept = site.converge_here(box)
+        assert kept["changed"] is False
+        assert [(item["path"], item["declared"], item["live"]) for item in kept["drift"]] == [
+            ("image", f"{image} (second)", f"{image} (first)")
+        ]
+        assert engine.inspect_container(site.container("one"))["Id"] == before
+        anew = site.converge_here({**box, "recreate": "drift"})
+        assert [action["action"] for action in anew["actions"]] == ["recreate"]
+        assert engine.inspect_container(site.container("one"))["Id"] != before
+        assert site.run("one", "cat ~/.token /workspace/work").split() == ["token", "work"]
+        again = site.converge_here(box)
+        assert (again["changed"], again["drift"]) == (False, [])
+    finally:
+        engines.remove_instance(engine, instance)
+        engine.remove_image(image, force=True)

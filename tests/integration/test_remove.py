@@ -14,7 +14,6 @@ import pytest
 from agentbox._shared import _naming
 from tests.integration import engines, runs
 from tests.integration.sites import Site
-from tests.integration.test_box_interrupted import Reached, container_started, kill_when
 
 # Molecule's scenario default ends with playbook remove, twice, in every run.
 pytestmark = pytest.mark.full
@@ -171,29 +170,6 @@ def test_what_killed_runs_left_goes_and_what_others_use_stays(
     engine.remove_container(strangers["stranger"], force=True)
     assert runs.play([removal(site, remove_volumes=True)]).results[0]["changed"] is True
     assert engines.belongings(engine, site.instance) == {"containers": {}, "volumes": [], "networks": []}
-
-
-def none_runs(engine: docker.APIClient, site: Site) -> bool:
-    return not container_started(engine, site)
-
-
-def volume_gone(engine: docker.APIClient, site: Site) -> bool:
-    volumes = engine.volumes(filters={"label": f"{_naming.LABEL_INSTANCE}={site.instance}"})["Volumes"] or []
-    return len(volumes) < 5
-
-
-@pytest.mark.parametrize("reached", [none_runs, pytest.param(volume_gone, marks=pytest.mark.full)])
-def test_a_killed_removal_is_finished_by_the_next(engine: docker.APIClient, site: Site, reached: Reached) -> None:
-    first = site.converge(site.box("one"), site.box("two"))
-    assert not first.get("failed"), first
-    task = removal(site, remove_volumes=True)
-    killed = kill_when(engine, site, reached, task)
-    assert killed["failed"] is True, "the run ended before it was killed"
-    finished, again = runs.play([task, task]).results
-    assert not finished.get("failed"), finished
-    assert again["changed"] is False, again
-    assert engines.belongings(engine, site.instance) == {"containers": {}, "volumes": [], "networks": []}
-    assert not site.state.exists()
 
 
 def test_parts_that_are_none_are_refused(site: Site) -> None:

@@ -54,6 +54,7 @@ class Activity:
     changed: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     results: dict[str, dict[str, Any]] = field(default_factory=dict)  # last result by action
+    events: list[dict[str, Any]] = field(default_factory=list)  # all, as the callback wrote them
 
     @property
     def step(self) -> str:
@@ -63,6 +64,7 @@ class Activity:
 
     def see(self, event: dict[str, Any]) -> None:
         """Take in one event of the callback."""
+        self.events.append(event)
         kind = event.get("event")
         if kind == "play":
             self.play = str(event.get("name", ""))

@@ -46,6 +46,12 @@ COMMANDS = (
         (Switch("--json", "print JSON"),),
     ),
     Command(
+        "drift",
+        "tell where the boxes differ from what they were made to be; changes nothing",
+        (INSTANCE,),
+        (Switch("--json", "print JSON"),),
+    ),
+    Command(
         "down",
         "remove the box; its volumes stay",
         ADDRESS,

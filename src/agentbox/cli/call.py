@@ -81,6 +81,10 @@ class Call:
                 self.become_root()
             return None
 
+    def find(self, engine: Engine) -> SeenBox | None:
+        """The box that this call is about, if it is there."""
+        return seen.find(engine, self.instance, self.name, str(self.user.state_root))
+
     def claim(self, box: SeenBox) -> None:
         """Make sure that ``box`` is kept in this user's state directory, else changing it would tear it in two.
 
@@ -95,8 +99,10 @@ class Call:
             "Choose another name with --name, or run as that user",
         )
 
-    def run(self, name: str, variables: Mapping[str, Any], skipped: tuple[str, ...] = ()) -> Activity:
-        """Run a playbook of the collection for this call, without the tags ``skipped``.
+    def run(
+        self, name: str, variables: Mapping[str, Any], skipped: tuple[str, ...] = (), *, check: bool = False
+    ) -> Activity:
+        """Run a playbook of the collection for this call, without the tags ``skipped``; with ``check`` only predict.
 
         An interruption says what state things are in.
         """
@@ -104,7 +110,7 @@ class Call:
         # Who may use the engine without being root gets a box, and the host stays as it is.
         root_only = () if self.user.is_root else ("docker", "tmux", "install")
         unwanted = tuple(dict.fromkeys((*skipped, *root_only, *_ONLY_DECLARED)))
-        wanted = playbook.Playbook(name, {**common, **variables}, unwanted)
+        wanted = playbook.Playbook(name, {**common, **variables}, unwanted, check)
         try:
             return playbook.run(wanted, Path(self.state_dir, "logs"), sys.stderr)
         except RunInterruptedError:
@@ -113,7 +119,7 @@ class Call:
     def _state(self) -> str:
         """What is there now, in a few words."""
         try:
-            box = seen.find(self.engine_as_is(), self.instance, self.name)
+            box = self.find(self.engine_as_is())
         except AgentboxError as error:
             return error.message
         return f"box {box.name} is {box.state}" if box else f"there is no box {self.name}"

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from agentbox._shared import _naming
+from agentbox._shared import _naming, _report
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError, EngineAbsentError, EngineError
 
@@ -19,6 +19,7 @@ from . import (
     declaration,
     differences,
     doctor,
+    drift,
     exits,
     listing,
     logins,
@@ -36,7 +37,6 @@ from .options import Settings
 from .seen import SeenBox
 from .streams import answer, say
 
-BOX_MODULE = "agentbox.fleet.box"
 HEALTH_MODULE = "agentbox.fleet.health"
 # Tags of the roles that prepare a host for its boxes.
 HOST_ROLES = ("docker", "tmux", "image")
@@ -65,6 +65,8 @@ def rebuild(call: Call) -> int:
 def shell(call: Call) -> int:
     """Open a shell in the box, which is started first when it does not run."""
     engine, box = _existing_box(call)
+    if box.adopted:
+        _enter_adopted(call, engine, box)
     # The box is named, so it does not matter where its user stands.
     asked = call.settings.setting(options.WORKSPACE).asked
     directory = _workspace_of(call, box) if asked else workspace.declared(Path(box.workspace), call.user)
@@ -78,18 +80,31 @@ def shell(call: Call) -> int:
     terminal.shell(box.container, engine.identity.host)
 
 
+def _enter_adopted(call: Call, engine: Engine, box: SeenBox) -> NoReturn:
+    """A shell in a container that Agentbox did not make, in which only ``sh`` is sure to be."""
+    if not box.running:
+        raise AgentboxError(
+            f"container {box.container} of adopted box {box.name} is {box.state}",
+            "Start it as it was started before; Agentbox leaves it as it is",
+        )
+    _require_terminal(call, terminal.plain_shell_hint(box.container))
+    terminal.plain_shell(box.container, engine.identity.host)
+
+
 def attach(call: Call) -> int:
     """Attach to the running box."""
     engine, box = _existing_box(call)
+    _refuse_adopted(call, box)
     if not box.running:
         raise AgentboxError(f"box {box.name} is not running, it is {box.state_told}", f"Run: {_command('up', call)}")
-    _require_terminal(call, terminal.attach_hint(box.container))
+    _require_terminal(call, _naming.attach_command(box.container))
     terminal.attach(box.container, engine.identity.host)
 
 
 def stop(call: Call) -> int:
     """Stop the box; stopping none is an error, because somebody has the name wrong."""
     _, box = _existing_box(call)
+    _refuse_adopted(call, box)
     call.claim(box)
     kept = {"workspace": box.workspace, "secrets": seen.kept_secrets(box)}
     call.run("stop", {"agentbox_boxes": [{"name": box.name, **kept}]})
@@ -103,13 +118,16 @@ def down(call: Call) -> int:
         engine = call.engine()
     except EngineAbsentError:
         engine = None
-    box = seen.find(engine, call.instance, call.name) if engine else None
+    box = call.find(engine) if engine else None
     if box:
         call.claim(box)
     variables = {"agentbox_boxes": [{"name": call.name}], "box_remove_volumes": call.arguments.volumes}
     activity = call.run("down", variables)
     home = _naming.home_volume(call.instance, call.name)
-    volumes = removal.removed_volumes(activity.results.get(BOX_MODULE, {}).get("actions", []), home)
+    if box and box.adopted:
+        answer(f"box {box.name} is no longer adopted; container {box.container} stays as it is")
+        return exits.OK
+    volumes = removal.removed_volumes(activity.results.get(_report.BOX_MODULE, {}).get("actions", []), home)
     stays = engine and seen.has_volume(engine, call.instance, home)
     command = _command("down", call, "--volumes") if stays else None
     answer(removal.told(call.name, existed=box is not None, volumes=volumes, command=command))
@@ -119,7 +137,7 @@ def down(call: Call) -> int:
 def ls(call: Call) -> int:
     """List the boxes of the instance."""
     engine = call.engine()
-    boxes = seen.find_all(engine, call.instance)
+    boxes = seen.find_all(engine, call.instance, str(call.user.state_root))
     reports = seen.reports(engine, boxes)
     if call.arguments.json:
         answer(listing.as_json(boxes, reports))
@@ -156,6 +174,7 @@ HANDLERS: Mapping[str, Callable[[Call], int]] = {
     "shell": shell,
     "rebuild": rebuild,
     "doctor": check,
+    "drift": drift.tell,
     "down": down,
     "attach": attach,
     "ls": ls,
@@ -183,7 +202,9 @@ def _place(call: Call) -> _Place:
     if call.settings.setting(options.WORKSPACE).asked:
         workspace.choose(call.settings, call.user, Path.cwd())
     engine = call.engine_if_there()
-    box = seen.find(engine, call.instance, call.name) if engine else None
+    box = call.find(engine) if engine else None
+    if box:
+        _refuse_adopted(call, box)
     directory = _workspace_of(call, box) if box else workspace.choose(call.settings, call.user, Path.cwd())
     return _Place(engine, box, directory)
 
@@ -216,17 +237,26 @@ def _is_missing(call: Call) -> bool:
     if not call.settings.setting(options.NAME).asked:
         return False
     try:
-        return seen.find(call.engine_as_is(), call.instance, call.name) is None
+        return call.find(call.engine_as_is()) is None
     except EngineError:  # a check of its own says so
         return False
 
 
 def _existing_box(call: Call) -> tuple[Engine, SeenBox]:
     engine = call.engine()
-    box = seen.find(engine, call.instance, call.name)
+    box = call.find(engine)
     if not box:
         raise AgentboxError(f"there is no box {call.name}", f"Run: {_command('up', call)}")
     return engine, box
+
+
+def _refuse_adopted(call: Call, box: SeenBox) -> None:
+    """Raise ``UsageError`` for what would change an adopted container, or needs what only Agentbox's own have."""
+    if box.adopted:
+        raise UsageError(
+            f"box {box.name} is adopted: Agentbox leaves container {box.container} as it is",
+            f"Run: {_command('shell', call)}, or choose another name with --name",
+        )
 
 
 def _done_for(engine: Engine, box: SeenBox) -> tuple[str, ...]:
@@ -244,18 +274,18 @@ def _converge(
     variables = {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted)}
     activity = call.run(playbook, variables, skipped)
     engine = call.engine()
-    now = seen.find(engine, call.instance, call.name)
+    now = call.find(engine)
     if not now:
         raise AgentboxError(f"box {call.name} is gone again", "Look at: agentbox doctor")
-    _report(activity, now)
+    _tell_what_stays(activity, now)
     return _arrive(call, engine, now)
 
 
-def _report(activity: Activity, box: SeenBox) -> None:
+def _tell_what_stays(activity: Activity, box: SeenBox) -> None:
     """Say what the run left as it was, and what is to be done about it."""
-    for item in activity.results.get(BOX_MODULE, {}).get("boxes", []):
-        drift = item.get("drift", [])
-        _report_differences(box, [f"{each['path']} is {each['live']}, not {each['declared']}" for each in drift])
+    for item in activity.results.get(_report.BOX_MODULE, {}).get("boxes", []):
+        found = [f"{each['path']} is {each['live']}, not {each['declared']}" for each in item.get("drift", [])]
+        _report_differences(box, found)
     for check in activity.results.get(HEALTH_MODULE, {}).get("checks", []):
         # How to log in is told at the end of every `up`, see _arrive.
         if check["verdict"] != "ok" and check["id"] != "credentials":

@@ -17,13 +17,15 @@ def as_json(boxes: Sequence[SeenBox], reports: Sequence[Report]) -> str:
     """A list of objects; ``page`` is null for a box that publishes none, ``health`` empty for one that does not run.
 
     ``lead`` is running, exited (``lead_code`` says how, null when nobody knows), none or unknown. ``troubles`` holds
-    the doctor's checks that are not well, each with ``id``, ``verdict``, ``seen`` and ``todo``.
+    the doctor's checks that are not well, each with ``id``, ``verdict``, ``seen`` and ``todo``. The ``workspace`` of an
+    adopted box is empty.
     """
     return json.dumps(
         [
             {
                 "name": box.name,
                 "container": box.container,
+                "adopted": box.adopted,
                 "state": box.state,
                 "health": box.health,
                 "lead": report.lead.state if report.lead else "unknown",
@@ -47,7 +49,7 @@ def as_table(boxes: Sequence[SeenBox], reports: Sequence[Report]) -> str:
 def _row(box: SeenBox, report: Report) -> tuple[str, ...]:
     """Of a box that does not run there is no agent and no page to tell of."""
     running = (box.health or "-", _lead(report), box.page or "-") if box.running else ("-", "-", "-")
-    return (box.name, box.state_told, *running, printable(box.workspace))
+    return (box.name, box.state_told, *running, printable(box.workspace) or "-")
 
 
 def _lead(report: Report) -> str:

@@ -36,6 +36,10 @@ class RunInterruptedError(Exception):
 class PlaybookFailedError(AgentboxError):
     """A run ended with a failure; the message says what failed, on what, and where the full log is."""
 
+    def __init__(self, message: str, hint: str, activity: Activity) -> None:
+        super().__init__(message, hint)
+        self.activity = activity
+
 
 @dataclass(frozen=True)
 class Playbook:
@@ -44,6 +48,7 @@ class Playbook:
     name: str
     variables: Mapping[str, Any]
     skip_tags: Sequence[str] = ()
+    check: bool = False  # predict, and change nothing
 
 
 def run(playbook: Playbook, logs: Path, stream: TextIO) -> Activity:
@@ -61,7 +66,7 @@ def run(playbook: Playbook, logs: Path, stream: TextIO) -> Activity:
                 progress.finish()
         activity = follower.update()
     if process.returncode != 0:
-        raise PlaybookFailedError(_explained(activity, log), f"The whole log is in {log}")
+        raise PlaybookFailedError(_explained(activity, log), f"The whole log is in {log}", activity)
     return activity
 
 
@@ -88,6 +93,7 @@ def command(playbook: Playbook, scratch: Path) -> list[str]:
         *(sys.executable, "-m", "ansible", "playbook"),
         *("--inventory", "localhost,", "--extra-vars", f"@{scratch / 'variables.yml'}"),
         *skipped,
+        *(["--check"] if playbook.check else []),
         f"{collection.NAMESPACE}.{playbook.name}",
     ]
 

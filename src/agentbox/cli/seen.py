@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agentbox._shared import _health_box, _health_expected, _health_gather, _naming
+from agentbox._shared import _adopt, _health_box, _health_expected, _health_gather, _naming
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError
 from agentbox._shared._health import Check
@@ -31,6 +31,7 @@ class SeenBox:
     state_dir: str
     page: str | None
     inspect: Mapping[str, Any]
+    adopted: bool = False  # its container is not Agentbox's, and is never changed
 
     @property
     def running(self) -> bool:
@@ -39,7 +40,9 @@ class SeenBox:
     @property
     def state_told(self) -> str:
         """The state in the words of the commands: what ``stop`` stops is stopped, what failed has exited."""
-        return "stopped" if self.state == "exited" and _health_expected.was_stopped(self.inspect) else self.state
+        stopped = self.state == "exited" and _health_expected.was_stopped(self.inspect)
+        state = "stopped" if stopped else self.state
+        return f"{state}, adopted" if self.adopted else state
 
 
 @dataclass(frozen=True)
@@ -50,28 +53,45 @@ class Report:
     troubles: tuple[Check, ...] = ()
 
 
-def find(engine: Engine, instance: str, name: str) -> SeenBox | None:
-    """The box ``name``, or None. Raises ``UsageError`` when a container of that name is none of ours."""
+def find(engine: Engine, instance: str, name: str, state_root: str) -> SeenBox | None:
+    """The box ``name``, made or adopted, or None. Raises ``UsageError`` when a container of that name is none of ours.
+
+    ``state_root`` is the caller's, in which stands what is adopted.
+    """
     container = _naming.container_name(instance, name)
     inspect = engine.inspect_container(container)
-    if inspect is None:
-        return None
-    labels = _labels(inspect)
-    if labels.get(_naming.LABEL_INSTANCE) != instance or labels.get(_naming.LABEL_BOX) != name:
+    labels = _labels(inspect) if inspect else {}
+    if inspect and (labels.get(_naming.LABEL_INSTANCE), labels.get(_naming.LABEL_BOX)) == (instance, name):
+        return _seen(inspect)
+    adopted = next((box for box in find_adopted(engine, instance, state_root) if box.name == name), None)
+    if inspect and not adopted:
         raise UsageError(
             f"there is a container {container} that Agentbox did not make",
             "Choose another set of boxes with --instance, or remove that container",
         )
-    return _seen(inspect)
+    return adopted
 
 
-def find_all(engine: Engine, instance: str) -> list[SeenBox]:
-    """All boxes of an instance, by name."""
+def find_all(engine: Engine, instance: str, state_root: str) -> list[SeenBox]:
+    """All boxes of an instance, made or adopted, by name."""
     rows = engine.containers(stopped=True, labels=[f"{_naming.LABEL_INSTANCE}={instance}"])
     answers = engine.inspect_containers([row["Id"] for row in rows])
     found = (answer.result() for answer in answers.values())
-    boxes = [_seen(inspect) for inspect in found if inspect and _naming.LABEL_BOX in _labels(inspect)]
-    return sorted(boxes, key=lambda box: box.name)
+    made = [_seen(inspect) for inspect in found if inspect and _naming.LABEL_BOX in _labels(inspect)]
+    names = {box.name for box in made}
+    adopted = [box for box in find_adopted(engine, instance, state_root) if box.name not in names]
+    return sorted([*made, *adopted], key=lambda box: box.name)
+
+
+def find_adopted(engine: Engine, instance: str, state_root: str) -> list[SeenBox]:
+    """The adopted boxes whose containers are there, by name. Nothing in their labels is about a box."""
+    known = _adopt.known(state_root, instance)
+    found = ((adoption, _adopt.inspect(engine, adoption)) for adoption in known)
+    return [
+        replace(_seen(inspect), name=adoption.box, workspace="", state_dir=adoption.state_dir, page=None, adopted=True)
+        for adoption, inspect in found
+        if inspect
+    ]
 
 
 def is_up(engine: Engine, box: SeenBox) -> bool:
@@ -126,13 +146,17 @@ def _page(inspect: Mapping[str, Any]) -> str | None:
 
 def kept_secrets(box: SeenBox) -> dict[str, str]:
     """The secrets that a box was given, so that a run which is not about them does not take them away."""
-    directory = Path(_naming.BoxPaths(box.state_dir, box.name).secrets)
+    return secrets(_naming.BoxPaths(box.state_dir, box.name))
+
+
+def secrets(paths: _naming.BoxPaths) -> dict[str, str]:
+    """The values of a box's secrets by name."""
     try:
-        return {path.name: path.read_text(encoding="utf-8") for path in directory.iterdir()}
+        return {path.name: path.read_text(encoding="utf-8") for path in Path(paths.secrets).iterdir()}
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise AgentboxError(f"cannot read the secrets of box {box.name}: {error}") from error
+        raise AgentboxError(f"cannot read the secrets of box {paths.box}: {error}") from error
 
 
 def reports(engine: Engine, boxes: Sequence[SeenBox]) -> list[Report]:
@@ -144,6 +168,8 @@ def reports(engine: Engine, boxes: Sequence[SeenBox]) -> list[Report]:
 
 
 def _report(engine: Engine, box: SeenBox) -> Report:
+    if box.adopted:
+        return Report(LeadFacts(None, "none", None))
     facts = _health_gather.glance(engine, box.inspect, box.state_dir)
     return Report(_lead(facts), tuple(_health_box.troubles(facts)))
 

@@ -41,14 +41,14 @@ def exec_command(environ: Mapping[str, str], columns: int, rows: int) -> list[st
     return ["docker", "exec", "--interactive", "--tty", *named]
 
 
-def attach_hint(container: str) -> str:
-    """What a person types to attach without Agentbox."""
-    return f"docker exec -it {container} bash {_naming.BOX_MOUNT}/attach.sh"
-
-
 def shell_hint(container: str) -> str:
     """What a person types for a shell in the box without Agentbox."""
     return f"docker exec -it {container} bash --login"
+
+
+def plain_shell_hint(container: str) -> str:
+    """What a person types for a shell in a container that may have no bash."""
+    return f"docker exec -it {container} sh"
 
 
 def attach(container: str, engine_host: str) -> NoReturn:
@@ -59,6 +59,11 @@ def attach(container: str, engine_host: str) -> NoReturn:
 def shell(container: str, engine_host: str) -> NoReturn:
     """Become a shell in the box's working directory, beside tmux."""
     _hand_over([*_exec_here(), container, "bash", "--login"], engine_host)
+
+
+def plain_shell(container: str, engine_host: str) -> NoReturn:
+    """Become a shell in any container."""
+    _hand_over([*_exec_here(), container, "sh"], engine_host)
 
 
 def logs(container: str, engine_host: str, follow: bool, tail: str) -> NoReturn:

@@ -33,3 +33,11 @@ def test_no_container_and_a_container_that_is_no_box() -> None:
     foreign = inspected(box())
     foreign["Config"]["Labels"] = None
     assert "is no box" in str(obstacle("abx-web", foreign))
+
+
+def test_an_adopted_container_is_entered_while_it_runs() -> None:
+    foreign = {"Config": {"Labels": None}, "State": {"Status": "running"}}
+    assert obstacle("my-old-box", foreign, adopted=True) is None
+    said = str(obstacle("my-old-box", {**foreign, "State": {"Status": "exited"}}, adopted=True))
+    assert "not running (exited)" in said
+    assert "agentbox up" not in said, "that would not start it"

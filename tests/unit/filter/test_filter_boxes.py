@@ -84,6 +84,12 @@ def test_another_state_keeps_the_rest_of_the_declaration() -> None:
     assert box["state"] == "started", "the input was changed"
 
 
+def test_an_adopted_box_is_neither_started_nor_stopped() -> None:
+    adopted = {"name": "old", "state": "adopted", "container": "my-old-box"}
+    assert with_state([adopted], "started") == with_state([adopted], "stopped") == [adopted]
+    assert with_state([adopted], "absent") == [{**adopted, "state": "absent"}]
+
+
 def test_boxes_that_are_not_there_are_left_out() -> None:
     found = [{"name": "one", "state": "running"}, {"name": "other"}]
     wrong: list[Any] = ["text", {"workspace": "/srv/code"}]

@@ -17,6 +17,7 @@ BOX: dict[str, Any] = {
     "name": "web",
     "instance": "abx",
     "container": "abx-web",
+    "adopted": False,
     "state": "running",
     "lead": "claude",
     "labels": {"note": "{{ 1 + 1 }}"},
@@ -58,6 +59,17 @@ def test_what_only_looks_like_a_box_is_none(differing: dict[str, Any]) -> None:
     assert is_ours(BOX)
     assert is_ours({**BOX, "name": "default", "container": "abx"})
     assert not is_ours({**BOX, **differing})
+
+
+ADOPTED = {**BOX, "name": "old", "container": "my-old-box", "adopted": True, "lead": None}
+
+
+def test_an_adopted_box_is_one_and_has_a_group_and_an_interpreter_of_its_own() -> None:
+    assert is_ours(ADOPTED)
+    assert groups_of(ADOPTED) == ["instance_abx", "state_running", "adopted"]
+    found = variables_of(ADOPTED, "unix:///x.sock")
+    assert found["ansible_host"] == "my-old-box"
+    assert "ansible_python_interpreter" not in found
 
 
 def test_groups() -> None:

@@ -66,7 +66,7 @@ def test_why_a_container_ended(state: dict[str, Any], reason: str) -> None:
 
 
 def test_no_engine_has_no_boxes() -> None:
-    assert boxes(None, "abx") == []
+    assert boxes(None, "abx", state_root="/state") == []
 
 
 def lead(place: Path, content: str, **labels: Any) -> str | None:

@@ -111,7 +111,7 @@ def problems(*boxes: Any, secrets: dict[str, list[str]] | None = None) -> str:
         ({"volumes": ["abx-cache-npm-1000:/x"]}, "boxes[0].volumes: abx-cache-npm-1000 is a volume of Agentbox's own"),
         ({"gpus": "some"}, "boxes[0].gpus: must be none, all or a number of devices"),
         ({"image": "a b"}, "boxes[0].image: 'a b' is no image reference"),
-        ({"state": "present"}, "boxes[0].state: must be one of started, stopped, absent, not 'present'"),
+        ({"state": "present"}, "boxes[0].state: must be one of started, stopped, absent, adopted, not 'present'"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_path(declared: dict[str, Any], message: str) -> None:
