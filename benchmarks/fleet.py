@@ -30,7 +30,7 @@ from .timing import Pair, Side, alternate
 _UID = 1000
 _FILES = ("entry.sh", "attach.sh", "tmux.conf", "seccomp-strict.json")
 # Keys of ``inspect`` that name one container or tell its past.
-_OWN = ("Hostname", "Labels", "ContainerIDFile")
+_OWN = ("AttachStderr", "AttachStdout", "ContainerIDFile", "Hostname", "Labels")
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,9 @@ class Fleet:
     # --- the peer -------------------------------------------------------------------------------------------------
 
     def peers_text(self, text: str) -> str:
-        """``text`` about our containers as it is about the peer's."""
-        return text.replace(str(self.state), str(self.place / "peer")).replace(self.instance, self.peer)
+        """``text`` about our containers as it is about the peer's, which have the same image."""
+        named = text.replace(str(self.state), str(self.place / "peer")).replace(self.instance, self.peer)
+        return named.replace(f"{self.peer}:latest", self.image)
 
     def copy_files(self) -> None:
         """Give the peer the files that its containers mount, at paths of its own."""
@@ -121,14 +122,14 @@ class Fleet:
         image = self.engine.inspect_image(self.image)["Config"].get("Env") or []
         first = next(iter(inspected.values()))["Config"]
         variables = {
-            "bench_peer": self.peer,
+            "bench_peer": self.instance,
+            "bench_image": self.image,
             "bench_uid": _UID,
             "bench_env": dict(item.split("=", 1) for item in first["Env"] if item not in image),
             "bench_containers": [self._peers_container(name, found) for name, found in inspected.items()],
         }
-        text = self.peers_text(json.dumps(variables))
         return commands.write_variables(
-            self.place / "community_docker.json", {**json.loads(text), "bench_image": self.image}
+            self.place / "community_docker.json", json.loads(self.peers_text(json.dumps(variables)))
         )
 
     def _peers_container(self, name: str, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,9 +170,8 @@ class Fleet:
             }
             for found in self.inspect().values()
         }
-        text = self.peers_text(json.dumps(bodies)).replace(self.image.replace(self.instance, self.peer), self.image)
         path = self.place / "payloads.json"
-        path.write_text(text, encoding="utf-8")
+        path.write_text(self.peers_text(json.dumps(bodies)), encoding="utf-8")
         return path
 
     # --- removing -------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def fleet(size: int) -> Iterator[Fleet]:
     """A fleet of ``size`` boxes and its peer's place; nothing of it stays."""
     engine, instance = engines.client(), engines.new_instance_name()
     with engines.short_directory() as place:
-        made = Fleet(engine, place, size, instance, f"{instance}p", f"{instance}:latest")
+        made = Fleet(engine, place, size, instance, engines.new_instance_name(), f"{instance}:latest")
         try:
             commands.playbook(PLAYBOOKS / "image.yml", made.variables)
             yield made
