@@ -20,7 +20,7 @@ from ._engine import Engine
 from ._errors import AgentboxError, DeclarationError
 from ._health_cgroup import CgroupMount, mounted
 from ._helper import SUFFIX as PREPARE
-from ._image_plan import parse_agents
+from ._manifests import parse_agents
 from ._naming import BoxPaths
 from ._payload import create_payload, volumes
 from ._plan import Situation

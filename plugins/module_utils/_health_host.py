@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from . import _image_plan
+from . import _manifests
 from ._advisory import advisory_checks, unenforced_limits
 from ._engine import is_rootless
 from ._health import HOST, Check, Verdict, plain, size, without_credentials
@@ -133,7 +133,7 @@ def _context_check(image: ImageFacts, labels: Mapping[str, Any], wanted: str | N
 
 def parse_agents(label: str) -> dict[str, str]:
     """Agents of an image by its label, safe to print."""
-    return {plain(name, 60): plain(version, 60) for name, version in _image_plan.parse_agents(label).items()}
+    return {plain(name, 60): plain(version, 60) for name, version in _manifests.parse_agents(label).items()}
 
 
 def wanted_versions(manifests: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from ._image_guard import check_room, locked
 from ._image_plan import Inputs, Record
 from ._image_read import read_files
 from ._image_types import Action, Image, Request, Result, action
-from ._manifests import LATEST, Agent
+from ._manifests import LATEST, Agent, agents_label
 from ._naming import LABEL_AGENTS, LABEL_BASE, LABEL_CONTEXT, LABEL_INSTANCE, LABEL_MANAGED
 from ._progress import Report
 
@@ -196,7 +196,7 @@ class _Convergence:
             labels={
                 **self._owner_labels(),
                 LABEL_CONTEXT: inputs.digest(),
-                LABEL_AGENTS: _image_plan.agents_label(versions),
+                LABEL_AGENTS: agents_label(versions),
                 LABEL_BASE: inputs.base_id,
             },
             proxy=self._request.proxy,

@@ -10,7 +10,7 @@ from typing import Any
 
 from ._base import Base
 from ._errors import EngineUnsupportedError
-from ._manifests import LATEST, Agent
+from ._manifests import LATEST, Agent, parse_agents
 from ._naming import LABEL_AGENTS, LABEL_BASE, LABEL_CONTEXT, LABEL_INSTANCE
 
 SCHEMA = 1
@@ -148,16 +148,6 @@ class Live:
             architecture=str(answer.get("Architecture", "")),
             digests=tuple(answer.get("RepoDigests") or ()),
         )
-
-
-def agents_label(agents: Mapping[str, str]) -> str:
-    """``claude=2.1.332 codex=0.171.0``."""
-    return " ".join(f"{name}={version}" for name, version in sorted(agents.items()))
-
-
-def parse_agents(label: str) -> dict[str, str]:
-    """Agents and versions of an image by its label; blanks or commas separate them."""
-    return dict(word.split("=", 1) for word in label.replace(",", " ").split() if "=" in word)
 
 
 def reasons(live: Live | None, inputs: Inputs | None, record: Record, no_cache: bool) -> list[str]:

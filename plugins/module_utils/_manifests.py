@@ -63,6 +63,16 @@ def _agent(manifest: Manifest) -> Agent:
     )
 
 
+def agents_label(agents: Mapping[str, str]) -> str:
+    """``claude=2.1.332 codex=0.171.0``."""
+    return " ".join(f"{name}={version}" for name, version in sorted(agents.items()))
+
+
+def parse_agents(label: str) -> dict[str, str]:
+    """Agents and versions of an image by its label; blanks or commas separate them."""
+    return dict(word.split("=", 1) for word in label.replace(",", " ").split() if "=" in word)
+
+
 def merge(own: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """``own`` with the values of ``over`` laid on top, mapping by mapping; lists are replaced."""
     merged = dict(own)

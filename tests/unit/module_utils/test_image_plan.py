@@ -13,14 +13,12 @@ from agentbox._shared._image_plan import (
     Inputs,
     Live,
     Record,
-    agents_label,
     machine,
     objections,
-    parse_agents,
     previous_name,
     reasons,
 )
-from agentbox._shared._manifests import LATEST, Agent
+from agentbox._shared._manifests import LATEST, Agent, agents_label, parse_agents
 
 INPUTS = Inputs("FROM x\n", {"a": "1", "b": "2"}, {"WORD": "x"}, "sha256:1", "amd64")
 RECORD = Record("x:latest", INPUTS.digest(), None, "sha256:1", {}, INPUTS.fingerprints())
