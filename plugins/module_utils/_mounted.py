@@ -11,16 +11,12 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-HOST_ROOT = Path("/")
 
-
-def replaced(
-    pid: int, sources: Mapping[str, str], contents: Mapping[str, bytes], root: Path = HOST_ROOT
-) -> dict[str, str]:
+def replaced(pid: int, sources: Mapping[str, str], contents: Mapping[str, bytes], root: Path) -> dict[str, str]:
     """Those of ``sources`` (target in the container to path on the host) that the container does not see any more.
 
-    Process ``pid`` is in the container. Files count only when ``contents`` says by target what they have to hold, and
-    what the container sees is something else. What can't be looked at counts as seen.
+    Process ``pid`` is in the container; ``root`` is that of the host. Files count only when ``contents`` says by target
+    what they have to hold, and what the container sees is something else. What can't be looked at counts as seen.
     """
     inside = root / "proc" / str(pid) / "root"
     return {

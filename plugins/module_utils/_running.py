@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from . import _files, _mounted
 from ._box import Box
-from ._health_cgroup import CgroupMount, is_of_container, read_cgroup
+from ._health_cgroup import HOST_ROOT, CgroupMount, is_of_container, read_cgroup
 from ._health_facts import CgroupFacts
 
 
-def enforced(box: Box, live: Mapping[str, Any], mounts: Iterable[CgroupMount]) -> CgroupFacts | None:
+def enforced(
+    box: Box, live: Mapping[str, Any], mounts: Iterable[CgroupMount], root: Path = HOST_ROOT
+) -> CgroupFacts | None:
     """The limits in force, but for those that this engine can't make the kernel enforce; None when they can't be seen.
 
     ``mounts`` are the host's. Of gVisor's container it is the sandbox that the kernel knows.
@@ -23,7 +26,7 @@ def enforced(box: Box, live: Mapping[str, Any], mounts: Iterable[CgroupMount]) -
     pid = _process(box, live)
     if not pid or box.spec.runtime != "runc":
         return None
-    facts = read_cgroup(pid, str(live["Id"]), mounts=mounts)
+    facts = read_cgroup(pid, str(live["Id"]), root, mounts)
     if not isinstance(facts, CgroupFacts):
         return None
     ignored = box.setting.engine.unenforced
@@ -31,15 +34,16 @@ def enforced(box: Box, live: Mapping[str, Any], mounts: Iterable[CgroupMount]) -
     return replace(facts, limits=limits, unlimited=facts.unlimited - ignored)
 
 
-def replaced(box: Box, live: Mapping[str, Any]) -> dict[str, str]:
+def replaced(box: Box, live: Mapping[str, Any], root: Path = HOST_ROOT) -> dict[str, str]:
     """Mounts, target to source, behind which the box does not see what is on its host by now."""
     pid = _process(box, live)
-    if not pid or not is_of_container(pid, str(live["Id"])):
+    if not pid or not is_of_container(pid, str(live["Id"]), root):
         return {}
     binds = [mount for mount in live["HostConfig"].get("Mounts") or [] if mount.get("Type") == "bind"]
     sources = {str(mount["Target"]): str(mount["Source"]) for mount in binds}
     contents = {"/etc/passwd": _files.passwd(box.uid).encode()}
-    return _mounted.replaced(pid, sources, contents | {login.target: login.content for login in box.logins})
+    contents |= {login.target: login.content for login in box.logins}
+    return _mounted.replaced(pid, sources, contents, root)
 
 
 def _process(box: Box, live: Mapping[str, Any]) -> int:
