@@ -66,7 +66,7 @@ def of_instance(state_dir: str, instance: str) -> dict[str, Adoption]:
 def known(state_root: str, instance: str = "") -> list[Adoption]:
     """The adopted boxes of ``instance``, or of all, that a caller knows: those below ``state_root`` and root's.
 
-    Of two records for one container the caller's own counts.
+    Of two records of one box the caller's own counts.
     """
     roots = dict.fromkeys((state_root, _naming.default_state_root(0, {})))
     found: dict[tuple[str, str], Adoption] = {}

@@ -278,7 +278,8 @@ class _Run:
         known = {f"{name}{suffix}" for name in names for suffix in ("", ASIDE, PREPARE)}
         gone = {action.detail for box in self.outcome.boxes if box.plan for action in box.plan.actions}
         volumes = gather.free_volumes()
-        staying = volumes if self._request.engine else _volumes.noted(setting.state_dir)
+        there = [name for name in volumes if gather.has_volume(name)]
+        staying = there if self._request.engine else _volumes.noted(setting.state_dir)
         paths = self._paths(keep_notes=bool(staying) and not self._request.remove_volumes)
         going = volumes if self._request.remove_volumes else []
         self.outcome.shared += [

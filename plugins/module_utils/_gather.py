@@ -200,6 +200,9 @@ class Gatherer:
         used = {mount.get("Name") for item in self._others for mount in item.get("Mounts") or []}
         return [name for name in self._own_volumes() if name not in used]
 
+    def has_volume(self, name: str) -> bool:
+        return name in self._volumes
+
     def has_network(self, name: str) -> bool:
         return name in self._networks
 

@@ -244,6 +244,8 @@ def take_back(engine: Engine, paths: BoxPaths, swap: Swap) -> None:
                 write_file(File(path, before[0].encode(), before[1]))
         with engine.doing(f"put container {swap.container} back"):
             if old["Name"] != f"/{swap.container}":
+                # A stop that a killed run had asked for may be under way still; this waits for its end.
+                engine.client.stop(swap.old, timeout=STOP_SECONDS)
                 engine.client.rename(swap.old, swap.container)
             if swap.was_running:
                 engine.client.start(swap.old)

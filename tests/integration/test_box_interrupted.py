@@ -146,14 +146,8 @@ class World:
                 assert secret.read_text(encoding="utf-8") == SECRETS[name]["STANDIN_TOKEN"]
 
 
-@pytest.mark.full
-@pytest.mark.timeout(3000)
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_a_run_killed_at_any_step_is_completed_by_the_next(
-    engine: docker.APIClient, instance: str, place: Path, name: str
-) -> None:
-    """Before every step, and at every request that the engine gets and nobody waits for."""
-    world = World(engine, Site(instance, place), SCENARIOS[name])
+def kill_everywhere(world: World, place: Path, recovers: Callable[[], None]) -> None:
+    """Kill before every step, and at every request that the engine gets and nobody waits for; look what follows."""
     world.begin()
     taken, _ = kills.steps(world.act, place)
     places = [(step, True) for step in range(len(taken))]
@@ -163,11 +157,32 @@ def test_a_run_killed_at_any_step_is_completed_by_the_next(
         world.begin()
         died = kills.killed(world.act, place, step, answered=answered)
         try:
-            world.recovers()
+            recovers()
         except AssertionError as error:
             left = "not taken" if answered else "not answered"
             problems.append(f"{step} {died[-1]}, {left}: {error}")
     assert not problems, "\n".join(problems)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_run_killed_at_any_step_is_completed_by_the_next(
+    engine: docker.APIClient, instance: str, place: Path, name: str
+) -> None:
+    world = World(engine, Site(instance, place), SCENARIOS[name])
+    kill_everywhere(world, place, world.recovers)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3000)
+def test_a_killed_recreation_that_is_no_longer_wanted_leaves_one_box(
+    engine: docker.APIClient, instance: str, place: Path
+) -> None:
+    site, before = Site(instance, place), SCENARIOS["recreate"].before
+    unwanted = World(engine, site, SCENARIOS["recreate"])
+    as_before = World(engine, site, Scenario(before, before, ("one",), {"secrets": SECRETS}, ("one",)))
+    kill_everywhere(unwanted, place, as_before.recovers)
 
 
 @pytest.mark.parametrize(
