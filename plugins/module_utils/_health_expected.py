@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._health_facts import BoxState, Expected, Limits
-from ._naming import DEFAULT_INSTANCE, LABEL_BOX, LABEL_INSTANCE, LABEL_WORKSPACE, PAGE_PORT, container_name
+from ._naming import DEFAULT_INSTANCE, LABEL_BOX, LABEL_INSTANCE, LABEL_WORKSPACE, container_name
+from ._ports import published
 from ._spec import BoxSpec, most_memory
 
 Manifests = Mapping[str, Mapping[str, Any]]
@@ -113,16 +114,6 @@ def _recorded_limits(record: Mapping[str, Any], capacity: Capacity) -> Limits | 
         return capacity.cap(int(spec["memory"]), float(spec["cpus"]), int(spec["pids"]))
     except (KeyError, TypeError, ValueError):
         return None
-
-
-def published(inspect: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Address and port of the host on which the container's page is published."""
-    bindings = (inspect.get("HostConfig") or {}).get("PortBindings") or {}
-    for binding in bindings.get(f"{PAGE_PORT}/tcp") or []:
-        port = str(binding.get("HostPort") or "")
-        if port.isdigit():
-            return str(binding.get("HostIp") or "0.0.0.0"), int(port)  # noqa: S104 - what an empty address means
-    return None
 
 
 def agents_by_image(boxes: Iterable[Expected]) -> dict[str, dict[str, Mapping[str, Any]]]:

@@ -24,6 +24,7 @@ from . import _adopt
 from ._adopt import Adoption
 from ._engine import Engine
 from ._errors import AgentboxError, DeclarationError, EngineError, EngineUnreachableError, EngineUnsupportedError
+from ._health_ask import probe_box
 from ._health_box import PROXY_VARIABLES, environment, running
 from ._health_cgroup import read_cgroup, read_process
 from ._health_expected import (
@@ -42,19 +43,16 @@ from ._health_facts import (
     EngineFacts,
     EngineFailure,
     Expected,
-    Hidden,
     HookSettings,
     HostFacts,
     ImageFacts,
     MountFacts,
     PathKind,
-    ProbeFacts,
     Space,
     StateFile,
 )
 from ._health_host import USER_NAMESPACE_SETTINGS
 from ._health_page import page_facts
-from ._health_probe import MOST_BYTES, parse_probe
 from ._hooks import managed_settings
 from ._image_plan import Record
 from ._image_types import record_path
@@ -63,16 +61,6 @@ from ._spec import BoxSpec
 from ._state import read_file, read_json
 from ._trust import bundle_path, read_bundle
 
-PROBE_TIMEOUT = 30  # seconds; inside the box the same limit ends the probe itself
-PROBE_ARGV = (
-    "timeout",
-    "--kill-after=2",
-    str(PROBE_TIMEOUT - 5),
-    "/opt/agentbox/bin/python",
-    "-m",
-    "agentbox.box",
-    "probe",
-)
 _CA_TIMEOUT = 10.0
 _MOST_CA_BYTES = 4 * 1024**2
 _MOST_THREADS = 8
@@ -254,18 +242,6 @@ def glance(engine: Engine, inspect: Mapping[str, Any], state_dir: str) -> BoxFac
         return BoxFacts(expected, inspect)
     pid, container = int((inspect.get("State") or {}).get("Pid") or 0), str(inspect["Id"])
     return BoxFacts(expected, inspect, cgroup=read_cgroup(pid, container), probe=probe_box(engine, container))
-
-
-def probe_box(engine: Engine, container: str) -> ProbeFacts | Hidden:
-    """What the box reports about itself, checked."""
-    try:
-        code, output = engine.run(container, PROBE_ARGV, timeout=PROBE_TIMEOUT, most=MOST_BYTES + 1)
-    except EngineError as error:
-        return Hidden(error.message)
-    found = parse_probe(output)
-    if isinstance(found, Hidden) and code:
-        return Hidden(f"its probe ended with exit code {code}")
-    return found
 
 
 def mount_facts(inspect: Mapping[str, Any], pid: int) -> tuple[MountFacts, ...]:

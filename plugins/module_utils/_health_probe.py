@@ -37,11 +37,19 @@ class _WrongError(Exception):
 
 def parse_probe(output: bytes) -> ProbeFacts | Hidden:
     """The report in ``output``, or why it is none."""
+    return _parsed(output, _probe)
+
+
+def parse_credentials(output: bytes) -> dict[str, CredentialFacts] | Hidden:
+    """By agent whether it has a login, or why that is not known."""
+    return _parsed(output, lambda report: _named(report, _credentials))
+
+
+def _parsed(output: bytes, read: Callable[[Mapping[str, Any]], _T]) -> _T | Hidden:
     if len(output) > MOST_BYTES:
         return Hidden(f"its report is longer than {MOST_BYTES // 1024} KiB")
     try:
-        document = json.loads(output)
-        return _probe(_mapping(document))
+        return read(_mapping(json.loads(output)))
     except (ValueError, RecursionError):
         return Hidden(f"its report is not JSON: {plain(output[:80].decode('utf-8', 'replace'))}")
     except _WrongError as error:

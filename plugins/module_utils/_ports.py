@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ._naming import PAGE_PORT
 from ._values import InvalidValueError, described, each, integer
 
 LOOPBACK = "127.0.0.1"
@@ -111,4 +112,14 @@ def publisher(wanted: HostPort, containers: Iterable[Mapping[str, Any]]) -> str 
             same = (binding.get("PublicPort"), binding.get("Type") or "tcp") == (wanted.port, wanted.protocol)
             if same and (binding.get("IP") in (wanted.address, *_EVERYWHERE) or wanted.address in _EVERYWHERE):
                 return str((container.get("Names") or [""])[0]).lstrip("/")
+    return None
+
+
+def published(inspect: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Address and port of the host on which the container's page is published."""
+    bindings = (inspect.get("HostConfig") or {}).get("PortBindings") or {}
+    for binding in bindings.get(f"{PAGE_PORT}/tcp") or []:
+        port = str(binding.get("HostPort") or "")
+        if port.isdigit():
+            return str(binding.get("HostIp") or "0.0.0.0"), int(port)  # noqa: S104 - what an empty address means
     return None

@@ -1,4 +1,4 @@
-"""``python -m agentbox.box supervise|lead|probe``."""
+"""``python -m agentbox.box supervise|lead|probe|credentials``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import config
 
 # Each has a function ``main(box) -> exit code`` and is imported only when it is the one to run: the supervisor stays
 # small, and the lead starts soon.
-_COMMANDS = {"supervise": ".supervisor", "lead": ".lead", "probe": ".probe"}
+_COMMANDS = {"supervise": ".supervisor", "lead": ".lead", "probe": ".probe", "credentials": ".credentials"}
 
 
 def main(arguments: list[str]) -> int:

@@ -15,9 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from agentbox import agents
-
-from . import lead, status
+from . import credentials, lead, status
 from .config import Box
 from .files import writing_problem
 from .tmux import Pane, Tmux, TmuxError
@@ -46,7 +44,7 @@ def run(box: Box) -> dict[str, Any]:
         "observer": lambda: _observer(box),
         "lead": lambda: _lead(box),
         "hook": lambda: _hook(box),
-        "credentials": lambda: _credentials(box),
+        "credentials": lambda: credentials.found(box),
         "versions": lambda: _versions(box, tmux),
         "mounts": lambda: _mounts(box),
     }
@@ -168,15 +166,6 @@ def _request(port: int, method: str, path: str, body: Any = None) -> tuple[int, 
         return response.status, answer if isinstance(answer, dict) else {}
     finally:
         connection.close()
-
-
-def _credentials(box: Box) -> dict[str, Any]:
-    return {
-        name: agents.credentials(
-            manifest, agents.config_directory(manifest, box.home, os.environ), os.environ, box.secrets
-        )
-        for name, manifest in box.manifests.items()
-    }
 
 
 def _versions(box: Box, tmux: Tmux) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from agentbox._shared._errors import AgentboxError
 
 from . import commands, exits
 from .call import prepare
-from .exits import UsageError
-from .playbook import RunInterruptedError
+from .exits import RunInterruptedError, UsageError
 from .streams import give_up, say
 
 

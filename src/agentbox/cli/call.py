@@ -14,12 +14,11 @@ from agentbox._shared import _engine, _naming
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError, EngineAbsentError, EngineDeniedError, EngineStoppedError
 
-from . import arguments, collection, config_file, declaration, options, playbook, privileges, seen, terminal, user
+from . import arguments, collection, config_file, declaration, options, privileges, seen, terminal, user
 from .activity import Activity
 from .config_file import ConfigFile
-from .exits import UsageError
+from .exits import RunInterruptedError, UsageError
 from .options import INSTANCE, NAME, Settings, Sources
-from .playbook import RunInterruptedError
 from .seen import SeenBox
 from .streams import say
 from .user import User
@@ -106,6 +105,8 @@ class Call:
 
         An interruption says what state things are in.
         """
+        from . import playbook  # a box that runs is entered without any
+
         common = declaration.common(self.settings, self.user, self.environ.get("DOCKER_HOST") or None)
         # Who may use the engine without being root gets a box, and the host stays as it is.
         root_only = () if self.user.is_root else ("docker", "tmux", "install")

@@ -1,4 +1,7 @@
-"""What each command does, from the words of the user to playbooks and programs. Nothing here changes a container."""
+"""What each command does, from the words of the user to playbooks and programs. Nothing here changes a container.
+
+What only some commands need is imported by them, so that ``agentbox up`` reaches a box that runs at once.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,7 @@ from . import (
     config_file,
     declaration,
     differences,
-    doctor,
-    drift,
     exits,
-    listing,
     logins,
     options,
     removal,
@@ -136,13 +136,15 @@ def down(call: Call) -> int:
 
 def ls(call: Call) -> int:
     """List the boxes of the instance."""
+    from . import listing, reports
+
     engine = call.engine()
     boxes = seen.find_all(engine, call.instance, str(call.user.state_root))
-    reports = seen.reports(engine, boxes)
+    told = reports.reports(engine, boxes)
     if call.arguments.json:
-        answer(listing.as_json(boxes, reports))
+        answer(listing.as_json(boxes, told))
     elif boxes:
-        answer(listing.as_table(boxes, reports))
+        answer(listing.as_table(boxes, told))
     else:
         say(f"instance {call.instance} has no boxes")
     return exits.OK
@@ -159,6 +161,8 @@ def logs(call: Call) -> int:
 
 def check(call: Call) -> int:
     """Run the checklist; never becomes root, so that it tells what this user can do."""
+    from . import doctor
+
     activity = call.run("doctor", {"agentbox_configuration": call.settings.report()})
     result = activity.results.get(HEALTH_MODULE)
     if result is None:
@@ -169,12 +173,19 @@ def check(call: Call) -> int:
     return doctor.exit_code(result)
 
 
+def tell_drift(call: Call) -> int:
+    """Tell the drift of this machine's boxes."""
+    from . import drift
+
+    return drift.tell(call)
+
+
 HANDLERS: Mapping[str, Callable[[Call], int]] = {
     "up": up,
     "shell": shell,
     "rebuild": rebuild,
     "doctor": check,
-    "drift": drift.tell,
+    "drift": tell_drift,
     "down": down,
     "attach": attach,
     "ls": ls,

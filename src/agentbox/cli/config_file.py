@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from . import options
 from .exits import UsageError
 from .user import User
@@ -58,6 +56,8 @@ def load(user: User) -> ConfigFile:
 
 
 def _parsed(path: Path, content: str) -> Mapping[str, Any]:
+    import yaml  # only for who has such a file
+
     try:
         data = yaml.safe_load(content)
     except yaml.YAMLError as error:

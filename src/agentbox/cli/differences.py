@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agentbox._shared import _naming, _ports, _spec, _state, _values
+from agentbox._shared import _naming, _ports, _state, _values
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError
 
@@ -27,12 +27,15 @@ DECIDED: Mapping[Option, str] = {
 def find(engine: Engine, box: SeenBox, settings: Settings) -> list[str]:
     """A sentence for every value that somebody asked for and that ``box`` was not made with."""
     asked = [key for option, key in DECIDED.items() if settings.setting(option).asked]
+    return [*(_asked(asked, box, settings) if asked else ()), *_image(engine, box)]
+
+
+def _asked(keys: Iterable[str], box: SeenBox, settings: Settings) -> list[str]:
     try:
-        record = _state.read_json(_naming.BoxPaths(box.state_dir, box.name).record) if asked else None
+        record = _state.read_json(_naming.BoxPaths(box.state_dir, box.name).record)
     except AgentboxError as error:
-        return [f"cannot compare it with what was asked for: {error.message}", *_image(engine, box)]
-    wanted = _canonical(settings, box)
-    return [*compare(asked, wanted, (record or {}).get("spec") or {}), *_image(engine, box)]
+        return [f"cannot compare it with what was asked for: {error.message}"]
+    return compare(keys, _canonical(settings, box), (record or {}).get("spec") or {})
 
 
 def compare(keys: Iterable[str], wanted: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
@@ -45,6 +48,8 @@ def compare(keys: Iterable[str], wanted: Mapping[str, Any], recorded: Mapping[st
 
 
 def _canonical(settings: Settings, box: SeenBox) -> dict[str, Any]:
+    from agentbox._shared import _spec  # only for who asks for something
+
     raw = declaration.box(settings, None, {})
     instance = settings[options.INSTANCE]
     [spec] = _spec.parse_boxes([raw], instance=instance, manifests=collection.manifests())

@@ -23,3 +23,7 @@ MEANINGS = {
 
 class UsageError(AgentboxError):
     """Wrong use, or a request refused before anything was touched (exit 2)."""
+
+
+class RunInterruptedError(Exception):
+    """Ctrl-C, SIGTERM or a closed terminal ended a run of a playbook."""

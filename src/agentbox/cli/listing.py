@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from agentbox._shared._health import Check
 
 from .progress import printable
-from .seen import Report, SeenBox
+from .reports import Report
+from .seen import SeenBox
 
 HEADER = ("NAME", "STATE", "HEALTH", "LEAD", "PAGE", "WORKSPACE")
 

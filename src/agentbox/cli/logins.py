@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentbox._shared import _health_gather
 from agentbox._shared._engine import Engine
+from agentbox._shared._health_ask import box_credentials
 from agentbox._shared._health_facts import Hidden
 
 from . import collection
@@ -13,11 +13,9 @@ from .seen import SeenBox
 
 def missing(engine: Engine, box: SeenBox) -> list[str]:
     """The log-in commands of the agents that have none; empty where the box does not tell."""
-    report = _health_gather.probe_box(engine, box.container)
-    if isinstance(report, Hidden) or isinstance(report.credentials, Hidden):
-        return []
-    manifests = collection.manifests()
-    without = [agent for agent, found in report.credentials.items() if not found.present]
+    logins = box_credentials(engine, box.container)
+    without = [] if isinstance(logins, Hidden) else [agent for agent, found in logins.items() if not found.present]
+    manifests = collection.manifests() if without else {}
     return [_command(manifests.get(agent), agent) for agent in without]
 
 

@@ -21,16 +21,13 @@ from agentbox._shared._errors import AgentboxError
 
 from . import collection, processes
 from .activity import Activity, Run
+from .exits import RunInterruptedError
 from .progress import Progress
 
 KEPT_LOGS = 20
 _POLL = 0.2  # seconds between two looks at the run
 _GRACE = 20.0  # seconds an interrupted run gets to leave things in order
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class RunInterruptedError(Exception):
-    """Ctrl-C, SIGTERM or a closed terminal ended a run."""
 
 
 class PlaybookFailedError(AgentboxError):

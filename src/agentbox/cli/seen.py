@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agentbox._shared import _adopt, _health_box, _health_expected, _health_gather, _naming
+from agentbox._shared import _naming, _ports
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError
-from agentbox._shared._health import Check
-from agentbox._shared._health_facts import BoxFacts, Hidden, LeadFacts, ObserverFacts, SupervisorFacts
 
 from .exits import UsageError
-
-_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -40,17 +35,11 @@ class SeenBox:
     @property
     def state_told(self) -> str:
         """The state in the words of the commands: what ``stop`` stops is stopped, what failed has exited."""
-        stopped = self.state == "exited" and _health_expected.was_stopped(self.inspect)
+        from agentbox._shared._health_expected import was_stopped
+
+        stopped = self.state == "exited" and was_stopped(self.inspect)
         state = "stopped" if stopped else self.state
         return f"{state}, adopted" if self.adopted else state
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a box does. ``lead`` is None when it does not say; ``troubles`` are checks that are not well."""
-
-    lead: LeadFacts | None
-    troubles: tuple[Check, ...] = ()
 
 
 def find(engine: Engine, instance: str, name: str, state_root: str) -> SeenBox | None:
@@ -85,6 +74,8 @@ def find_all(engine: Engine, instance: str, state_root: str) -> list[SeenBox]:
 
 def find_adopted(engine: Engine, instance: str, state_root: str) -> list[SeenBox]:
     """The adopted boxes whose containers are there, by name. Nothing in their labels is about a box."""
+    from agentbox._shared import _adopt  # with all that plans boxes, which who enters a box need not wait for
+
     known = _adopt.known(state_root, instance)
     found = ((adoption, _adopt.inspect(engine, adoption)) for adoption in known)
     return [
@@ -101,11 +92,9 @@ def is_up(engine: Engine, box: SeenBox) -> bool:
     """
     if not box.running or box.health != "starting":
         return box.running and box.health == "healthy"
-    report = _health_gather.probe_box(engine, box.container)
-    if isinstance(report, Hidden):
-        return False
-    ready = isinstance(report.supervisor, SupervisorFacts) and report.supervisor.state == "ready"
-    return ready and isinstance(report.observer, ObserverFacts) and report.observer.page
+    from .reports import is_ready
+
+    return is_ready(engine, box)
 
 
 def has_volume(engine: Engine, instance: str, name: str) -> bool:
@@ -136,7 +125,7 @@ def _seen(inspect: Mapping[str, Any]) -> SeenBox:
 
 def _page(inspect: Mapping[str, Any]) -> str | None:
     """URL of the box's page; of a stopped box too, where it will be."""
-    published = _health_expected.published(inspect)
+    published = _ports.published(inspect)
     if not published:
         return None
     address, port = published
@@ -157,27 +146,3 @@ def secrets(paths: _naming.BoxPaths) -> dict[str, str]:
         return {}
     except OSError as error:
         raise AgentboxError(f"cannot read the secrets of box {paths.box}: {error}") from error
-
-
-def reports(engine: Engine, boxes: Sequence[SeenBox]) -> list[Report]:
-    """What the agent of each box does, as the box says, and what is wrong with the box."""
-    if not boxes:
-        return []
-    with ThreadPoolExecutor(min(_THREADS, len(boxes))) as pool:
-        return list(pool.map(lambda box: _report(engine, box), boxes))
-
-
-def _report(engine: Engine, box: SeenBox) -> Report:
-    if box.adopted:
-        return Report(LeadFacts(None, "none", None))
-    facts = _health_gather.glance(engine, box.inspect, box.state_dir)
-    return Report(_lead(facts), tuple(_health_box.troubles(facts)))
-
-
-def _lead(facts: BoxFacts) -> LeadFacts | None:
-    """What the lead does; None when the box runs and does not say."""
-    if facts.probe is None:
-        return LeadFacts(None, "none", None)
-    if isinstance(facts.probe, Hidden) or isinstance(facts.probe.lead, Hidden):
-        return None
-    return _health_box.lead_now(facts.probe.lead, facts.probe.session)

@@ -5,7 +5,8 @@ import json
 from agentbox._shared._health import Check
 from agentbox._shared._health_facts import LeadFacts
 from agentbox.cli import listing
-from agentbox.cli.seen import Report, SeenBox
+from agentbox.cli.reports import Report
+from agentbox.cli.seen import SeenBox
 
 NONE = Report(LeadFacts(None, "none", None))
 

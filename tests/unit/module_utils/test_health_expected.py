@@ -12,9 +12,9 @@ from agentbox._shared._health_expected import (
     agents_by_image,
     expected_from_engine,
     expected_from_spec,
-    published,
 )
 from agentbox._shared._health_facts import Expected, Limits
+from agentbox._shared._ports import published
 from agentbox._shared._spec import parse_boxes
 from tests.unit.module_utils import health_samples as samples
 
