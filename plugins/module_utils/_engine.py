@@ -15,17 +15,19 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from . import _exec, _wire
 from ._errors import EngineAbsentError, EngineError, EngineTimeoutError, EngineUnsupportedError
 from ._wire import Address
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 MINIMUM_API = (1, 41)
@@ -131,6 +133,8 @@ class Engine:
 
         ``result()`` of an answer raises what ``inspect_container`` would, so that one error hides no other answer.
         """
+        from concurrent.futures import ThreadPoolExecutor  # comes with all of logging
+
         with ThreadPoolExecutor(_THREADS) as pool:
             return {name: pool.submit(self.inspect_container, name) for name in names}
 

@@ -12,7 +12,6 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import BinaryIO
 from urllib.parse import quote
@@ -87,6 +86,8 @@ def _feeding(sock: socket.socket, stdin: BinaryIO | None) -> Iterator[None]:
     if stdin is None:
         yield
         return
+    from concurrent.futures import ThreadPoolExecutor  # comes with all of logging, and few programs read anything
+
     with ThreadPoolExecutor(1) as pool:
         fed = pool.submit(_feed, sock, stdin)
         try:
