@@ -19,10 +19,10 @@ import yaml
 from agentbox._shared import _naming
 from tests import hosts
 from tests.integration import engines, runs
+from tests.integration.durable import MANIFEST
 
 EXAMPLE = runs.REPOSITORY / "inventories" / "fleet-example"
 PASSWORD = runs.REPOSITORY / "tests" / "doubles" / "fleet-vault-password"
-STANDIN = runs.REPOSITORY / "tests" / "doubles" / "manifests" / "standin.yml"
 IMAGE = "agentbox-test-fleet:debian-12"
 DOCKERFILE = Path(__file__).with_name("fleet.Dockerfile")
 TIMEOUT = 600  # seconds for a run over all hosts
@@ -52,9 +52,19 @@ class Fleet:
             timeout=TIMEOUT,
         )
 
+    def stop(self, host: str) -> runs.Run:
+        """The playbook behind `agentbox stop`, for all boxes of a host."""
+        arguments = [f"--vault-id=fleet@{PASSWORD}", f"--limit={host}"]
+        return runs.playbook("stop", inventory=self.inventory, arguments=arguments, timeout=TIMEOUT)
+
     def run(self, host: str, *command: str) -> str:
         """Output of a command on a host, seen from outside; it must succeed."""
         return hosts.docker("exec", self.containers[host], *command)
+
+    def in_box(self, host: str, box: str, script: str) -> str:
+        """Output of a shell script in a box of a host; empty when it fails."""
+        command = ["docker", "exec", box, "bash", "-c", script]
+        return hosts.docker("exec", self.containers[host], *command, check=False)
 
     def boxes(self, host: str) -> dict[str, str]:
         """The containers of boxes on a host and their states."""
@@ -128,8 +138,8 @@ def _connection(made: Fleet, name: str) -> dict[str, Any]:
 
 
 def _settings() -> str:
-    standin = yaml.safe_load(STANDIN.read_text(encoding="utf-8"))
-    standin["launch"]["permission_modes"] = ["default", "plan"]  # what the example's boxes ask for
+    # What the example's boxes ask for.
+    standin = {**MANIFEST, "launch": {**MANIFEST["launch"], "permission_modes": ["default", "plan"]}}
     settings = {
         "agentbox_agents": ["standin"],
         "agentbox_image_distribution": "archive",

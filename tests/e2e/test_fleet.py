@@ -9,6 +9,7 @@ import pytest
 
 from tests import hosts
 from tests.e2e.fleet import Fleet, fleet
+from tests.e2e.support import wait_for
 from tests.integration import runs
 
 SECRET = "example-key-that-opens-nothing"  # noqa: S105 - what the example's vault holds
@@ -17,6 +18,18 @@ BOXES = {
     "build1.example": {"agentbox-review": "running", "agentbox-night": "created"},
     "build2.example": {"agentbox-review": "running"},
 }
+HEALED = 90.0  # seconds for a box to be well after a reboot
+# Give the conversation a turn, so that it can be resumed. Says which it is, and how often the lead was started.
+CONVERSE = """
+    id=$(tail -n 1 ~/launches | cut -d ' ' -f 2)
+    chats=~/.standin/chats/$(pwd | sed 's/[^a-zA-Z0-9]/-/g')
+    mkdir -p "$chats" && echo '{"type": "user"}' > "$chats/$id.jsonl" && echo "$id" && wc -l < ~/launches
+"""
+# Once the page says that the box is well: how often the lead was started, how the last time, and the windows.
+LOOK = """
+    curl -fsS http://127.0.0.1:4317/healthz > /dev/null && wc -l < ~/launches && tail -n 1 ~/launches &&
+    tmux -L agentbox list-windows -t =agentbox -F '#{window_name}'
+"""
 UNREACHABLE = 4  # exit code of ansible-playbook
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
@@ -93,3 +106,30 @@ def test_a_host_that_is_down_does_not_keep_the_others_from_converging(converged:
     assert {host for host, _ in changed(run)} == {"ada.example"}
     assert converged.fleet.boxes("ada.example") == BOXES["ada.example"]
     assert [result["host"] for result in run.failed] == [down]
+
+
+def test_what_ran_is_back_after_a_crash_of_the_engine_and_after_a_reboot(converged: Converged) -> None:
+    """And nothing else. The last test, for the hosts have other addresses afterwards."""
+    servers = converged.fleet
+    stopped = servers.stop("build1.example")
+    assert stopped.returncode == 0, stopped.output
+    conversation, starts = servers.in_box("ada.example", "agentbox", CONVERSE).split()
+    for number, harm in enumerate((crash_engine, reboot), int(starts) + 1):
+        for host in ("ada.example", "build1.example"):
+            harm(servers, host)
+        wanted = f"{number} resume {conversation} main observer".split()
+        wait_for("box that is back", lambda wanted=wanted: look_again(servers) == wanted, HEALED)
+        assert servers.boxes("build1.example") == {"agentbox-review": "exited", "agentbox-night": "created"}
+
+
+def crash_engine(servers: Fleet, host: str) -> None:
+    servers.run(host, "systemctl", "kill", "--signal=KILL", "docker.service")
+
+
+def reboot(servers: Fleet, host: str) -> None:
+    hosts.docker("restart", "--time=1", servers.containers[host])
+    hosts.wait_for_systemd(servers.containers[host])
+
+
+def look_again(servers: Fleet) -> list[str]:
+    return servers.in_box("ada.example", "agentbox", LOOK).split()

@@ -178,6 +178,15 @@ class SecondEngine:
         """End it as a crash would; its socket stays behind and nothing listens on it."""
         self._end(signal.SIGKILL)
 
+    def power_cut(self) -> None:
+        """End it and all that runs in its containers at once, as a power cut does."""
+        engine = self.client()
+        first = [engine.inspect_container(found["Id"])["State"]["Pid"] for found in engine.containers()]
+        shims = [_parent(pid) for pid in first]
+        self.crash()
+        for pid in (*shims, *first):  # the shims first, so that none of them tidies up
+            os.kill(pid, signal.SIGKILL)
+
     @contextmanager
     def hanging(self) -> Iterator[None]:
         """Inside, the engine accepts connections and answers none."""
@@ -212,6 +221,11 @@ class SecondEngine:
         self._process.send_signal(how)
         self._process.wait(STOP_TIMEOUT)  # its containerd dies with it
         self._process = None
+
+
+def _parent(pid: int) -> int:
+    """The parent of a process of this host."""
+    return int(Path("/proc", str(pid), "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
 
 
 @contextmanager

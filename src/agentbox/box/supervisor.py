@@ -32,6 +32,7 @@ REBUILD_WINDOW = 600.0  # seconds
 _LOOK = 15.0  # seconds between looks when tmux reports nothing
 _LOOK_AT_SILENT = 5.0  # seconds between looks at an Observer that does not answer
 _SETTLE = 1.0  # seconds before the next attempt after tmux refused
+_NO_ROOM = 5.0  # seconds before the next look when there is no room for a process to wait with
 _REAPING = 0.1  # seconds tmux gets to notice an ended process
 _FAREWELL = 0.7  # seconds the panes get after SIGTERM
 _HANG_UP = 3.0  # seconds a process that lost its terminal gets to end by itself
@@ -241,9 +242,8 @@ class Supervisor:
         if self._waiter is None or self._waiter.poll() is not None:
             try:
                 self._waiter = self._tmux.waiter()
-            except TmuxBusyError as error:
-                _log.warning("%s", error)
-                time.sleep(min(seconds, _SETTLE))
+            except TmuxBusyError:  # the look that follows tells
+                time.sleep(min(seconds, _NO_ROOM))
                 return
         ended = self._first_ended(self._waiter, seconds)
         if ended & self._running:
