@@ -18,7 +18,7 @@ from tests.integration import direct, engines
 from tests.integration.sites import Site
 
 SECRET = "TOKEN"  # noqa: S105 - the name of one
-FOREIGN = "lan"  # suffix of a network that is not the instance's
+FOREIGN = "foreign"  # suffix of a network that no box declares
 
 
 @dataclass(frozen=True)

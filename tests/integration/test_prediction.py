@@ -22,13 +22,14 @@ from tests.integration.sites import Site
 
 BATCH = 20  # pairs that one run converges
 BATCHES = 10
-ALWAYS = 9  # the batch with most kinds of faults
+ALWAYS = 1  # the batch with most kinds of faults
 VALUE = "value-of-a-secret"
 # Values of options, each with another spelling of it. The first is the default.
 IN_PLACE: Mapping[str, list[tuple[Any, Any]]] = {
     "memory": [("4g", 4 << 30), ("512m", "0.5g"), ("600m", 600 << 20)],
     "cpus": [(4, "4.0"), (1, 1.0), (0.5, "0.5")],
     "pids": [(512, "512"), (100, "100"), (200, 200)],
+    "networks": [([], None), (["{instance}-lan"], ["{instance}-lan"])],
 }
 ANEW: Mapping[str, list[tuple[Any, Any]]] = {
     "shm_size": [("256m", 256 << 20), ("64m", "64MiB")],
@@ -124,14 +125,19 @@ def generated(number: int) -> Pair:
     possible = [fault for fault in FAULTS if _is_possible(fault, made, state[0], secrets=secrets)]
     return Pair(
         number=number,
-        made=made,
-        declared={**made, **{option: chance.randrange(len(OPTIONS[option])) for option in sorted(changed)}},
+        made=_agreeing(made),
+        declared=_agreeing({**made, **{option: chance.randrange(len(OPTIONS[option])) for option in sorted(changed)}}),
         respelled=frozenset(option for option in OPTIONS if chance.random() < 0.5),
         state=state,
         recreate=chance.choice(["never", "drift", "always"]),
         secrets=secrets,
         faults=_together(chance.sample(possible, chance.choice([0, 1, 1, 2, 3]))),
     )
+
+
+def _agreeing(values: dict[str, int]) -> dict[str, int]:
+    """A box without a network has no further ones."""
+    return {**values, "networks": 0} if values["network"] else values
 
 
 def _is_possible(fault: Fault, made: Mapping[str, int], state: str, *, secrets: bool) -> bool:
@@ -174,7 +180,8 @@ def batch(
     site = Site(new_instance(), place)
     pairs = [generated(request.param * BATCH + index) for index in range(BATCH)]
     labels = {_naming.LABEL_INSTANCE: site.instance}
-    engine.create_network(f"{site.instance}-{faults.FOREIGN}", labels=labels)
+    for suffix in (faults.FOREIGN, "lan"):
+        engine.create_network(f"{site.instance}-{suffix}", labels=labels)
     secrets = {pair.name: {faults.SECRET: VALUE} for pair in pairs if pair.secrets}
     made = direct.converge(site, [pair.declaration(site, now=False) for pair in pairs], secrets=secrets)
     assert made.failures == []
@@ -243,8 +250,9 @@ def test_boxes_are_what_was_declared(batch: Batch, engine: docker.APIClient) -> 
         assert (host["Memory"], host["MemorySwap"]) == (memory, memory), pair
         assert host["PidsLimit"] == [512, 100, 200][pair.declared["pids"]], pair
         assert host["RestartPolicy"]["Name"] == "unless-stopped", pair
-        if host["NetworkMode"] != "none":
-            assert list(live["NetworkSettings"]["Networks"]) == [batch.site.instance], pair
+        if host["NetworkMode"] == (batch.site.instance, "none")[pair.declared["network"]]:
+            lan = [f"{batch.site.instance}-lan"] if pair.declared["networks"] else []
+            assert sorted(live["NetworkSettings"]["Networks"]) == [host["NetworkMode"], *lan], pair
         if live["State"]["Running"]:
             limit = Target(engine, batch.site, pair.name).cgroup("pids", "pids.max", "pids.max")
             assert limit.read_text(encoding="ascii").strip() == str(host["PidsLimit"]), pair
