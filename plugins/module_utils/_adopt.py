@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from . import _naming
+from ._actions import ADOPT, FORGET, Action
 from ._engine import Engine
 from ._errors import DeclarationError, StateError
-from ._plan import ADOPT, FORGET, Action, BoxPlan
+from ._plan import BoxPlan
 from ._spec import BoxSpec
 from ._state import (
     Directory,

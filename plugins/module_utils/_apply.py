@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import _acl, _adopt, _credentials_box, _credentials_host, _helper, _naming, _plan, _state, _swap
+from . import _acl, _actions, _adopt, _credentials_box, _credentials_host, _helper, _naming, _state, _swap
+from ._actions import Action
 from ._box import Box
 from ._credentials_host import Seed
 from ._engine import Engine
@@ -15,7 +16,7 @@ from ._errors import EngineAbsentError, EngineError
 from ._helper import Entry
 from ._naming import BoxPaths
 from ._payload import STOP_SECONDS, home_directories
-from ._plan import Action, BoxPlan
+from ._plan import BoxPlan
 from ._progress import Report
 from ._volumes import Volume, forget, mark_prepared
 
@@ -36,21 +37,21 @@ class Applier:
         self._health_wait = health_wait
         self._markers = threading.Lock()
         self._shared: dict[str, Callable[[Action], None]] = {
-            _plan.MAKE_DIRECTORY: lambda action: _state.ensure_directory(action.subject),
-            _plan.WRITE_FILE: lambda action: _state.write_file(action.subject),
-            _plan.REMOVE_PATH: lambda action: _state.remove_tree(action.subject),
-            _plan.MAKE_WORKSPACE: lambda action: _state.ensure_directory(action.subject),
-            _plan.SET_ACL: lambda action: _acl.grant(*action.subject),
-            _plan.CREATE_NETWORK: self._create_network,
-            _plan.REMOVE_NETWORK: self._remove_network,
-            _plan.REMOVE_VOLUME: self._remove_volume,
-            _plan.ADOPT: lambda action: _adopt.write(action.subject),
-            _plan.FORGET: lambda action: _state.remove_file(action.subject),
-            _plan.REMOVE: lambda action: self._change_state(action.kind, action.detail),
-            _plan.RENAME: lambda action: self._rename(*action.subject),
-            _plan.LEAVE_NETWORK: lambda action: self._leave(*action.subject),
-            _plan.JOIN_NETWORK: lambda action: self._join(*action.subject),
-            _plan.UPDATE: lambda action: self._engine.update_container(action.detail, action.subject),
+            _actions.MAKE_DIRECTORY: lambda action: _state.ensure_directory(action.subject),
+            _actions.WRITE_FILE: lambda action: _state.write_file(action.subject),
+            _actions.REMOVE_PATH: lambda action: _state.remove_tree(action.subject),
+            _actions.MAKE_WORKSPACE: lambda action: _state.ensure_directory(action.subject),
+            _actions.SET_ACL: lambda action: _acl.grant(*action.subject),
+            _actions.CREATE_NETWORK: self._create_network,
+            _actions.REMOVE_NETWORK: self._remove_network,
+            _actions.REMOVE_VOLUME: self._remove_volume,
+            _actions.ADOPT: lambda action: _adopt.write(action.subject),
+            _actions.FORGET: lambda action: _state.remove_file(action.subject),
+            _actions.REMOVE: lambda action: self._change_state(action.kind, action.detail),
+            _actions.RENAME: lambda action: self._rename(*action.subject),
+            _actions.LEAVE_NETWORK: lambda action: self._leave(*action.subject),
+            _actions.JOIN_NETWORK: lambda action: self._join(*action.subject),
+            _actions.UPDATE: lambda action: self._engine.update_container(action.detail, action.subject),
         }
 
     @property
@@ -71,13 +72,13 @@ class Applier:
             self._report(f"{plan.container}: {action.kind.replace('_', ' ')} {action.detail}")
             if action.kind in self._shared:
                 self._shared[action.kind](action)
-            elif action.kind == _plan.FINISH_SWAP:
+            elif action.kind == _actions.FINISH_SWAP:
                 _swap.resume(self._engine, paths, action.subject)
-            elif action.kind == _plan.CREATE and box:
+            elif action.kind == _actions.CREATE and box:
                 self._create(box, plan.payload, action.subject)
-            elif action.kind == _plan.RECREATE and box:
+            elif action.kind == _actions.RECREATE and box:
                 self._recreate(box, plan, action)
-            elif action.kind == _plan.SEED_LOGIN and box:
+            elif action.kind == _actions.SEED_LOGIN and box:
                 self._seed(box, action.subject)
             else:
                 self._change_state(action.kind, action.detail)
@@ -146,15 +147,15 @@ class Applier:
     def _change_state(self, kind: str, name: str) -> None:
         client = self._engine.client
         with self._engine.doing(f"{kind} container {name}"):
-            if kind == _plan.STOP:
+            if kind == _actions.STOP:
                 client.stop(name, timeout=STOP_SECONDS)
-            elif kind == _plan.UNPAUSE:
+            elif kind == _actions.UNPAUSE:
                 client.unpause(name)
-            elif kind == _plan.REMOVE:
+            elif kind == _actions.REMOVE:
                 client.remove_container(name, force=True)
-            elif kind == _plan.START:
+            elif kind == _actions.START:
                 client.start(name)
-        if kind == _plan.START:
+        if kind == _actions.START:
             self._check_started(name)
 
     def _check_started(self, name: str) -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import _adopt, _credentials_host, _files, _naming, _plan, _state, _volumes
+from . import _actions, _adopt, _credentials_host, _files, _naming, _plan, _state, _volumes
+from ._actions import Action
 from ._apply import Applier
 from ._box import Box, ImageFacts, Setting
 from ._engine import Engine
@@ -18,7 +19,7 @@ from ._errors import AgentboxError, DeclarationError
 from ._gather import Gatherer
 from ._helper import SUFFIX as PREPARE
 from ._naming import BoxPaths
-from ._plan import Action, BoxPlan
+from ._plan import BoxPlan
 from ._progress import Report
 from ._spec import BoxSpec, parse_boxes
 from ._state import Directory
@@ -27,7 +28,7 @@ from ._values import InvalidValueError, secret_values
 
 _THREADS = 8
 # What boxes share goes after the last of them.
-_LAST = (_plan.REMOVE, _plan.REMOVE_NETWORK, _plan.REMOVE_VOLUME, _plan.REMOVE_PATH)
+_LAST = (_actions.REMOVE, _actions.REMOVE_NETWORK, _actions.REMOVE_VOLUME, _actions.REMOVE_PATH)
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def converge(request: Request) -> Outcome:
         return Outcome()
     staying = any(spec.state != "absent" for spec in specs)
     missing = [item for item in _files.shared_directories(setting.state_dir) if _state.directory_differs(item)]
-    shared = [Action(_plan.MAKE_DIRECTORY, item.path, item) for item in missing if staying]
+    shared = [Action(_actions.MAKE_DIRECTORY, item.path, item) for item in missing if staying]
     with _lock(request, missing, staying=staying):
         run = _Run(request, specs, secrets, shared)
         run.plan()
@@ -262,13 +263,13 @@ class _Run:
         going = {box.name for box in self.outcome.boxes if box.state == "absent"}
         staying = {box.name for box in self.outcome.boxes if box.state != "adopted"} - going
         if bridged and not self._gather.has_network(network):
-            self.outcome.shared.append(Action(_plan.CREATE_NETWORK, network))
+            self.outcome.shared.append(Action(_actions.CREATE_NETWORK, network))
         elif (going or self._request.prune) and not staying and not self._gather.own_boxes() - going:
             if network in self._gather.free_networks():
-                self.outcome.shared.append(Action(_plan.REMOVE_NETWORK, network))
+                self.outcome.shared.append(Action(_actions.REMOVE_NETWORK, network))
             if self._request.remove_volumes:
                 caches = self._gather.cache_volumes()
-                self.outcome.shared += [Action(_plan.REMOVE_VOLUME, volume, volume) for volume in caches]
+                self.outcome.shared += [Action(_actions.REMOVE_VOLUME, volume, volume) for volume in caches]
 
     def _plan_rest(self) -> None:
         """All that an instance has besides its boxes; what somebody else's box uses stays."""
@@ -283,10 +284,10 @@ class _Run:
         paths = self._paths(keep_notes=bool(staying) and not self._request.remove_volumes)
         going = volumes if self._request.remove_volumes else []
         self.outcome.shared += [
-            *(Action(_plan.REMOVE, name) for name in own if name not in known | gone),
-            *(Action(_plan.REMOVE_NETWORK, name) for name in gather.free_networks()),
-            *(Action(_plan.REMOVE_VOLUME, name, name) for name in going if name not in gone),
-            *(Action(_plan.REMOVE_PATH, path, path) for path in paths),
+            *(Action(_actions.REMOVE, name) for name in own if name not in known | gone),
+            *(Action(_actions.REMOVE_NETWORK, name) for name in gather.free_networks()),
+            *(Action(_actions.REMOVE_VOLUME, name, name) for name in going if name not in gone),
+            *(Action(_actions.REMOVE_PATH, path, path) for path in paths),
         ]
         self.outcome.warnings += [
             f"container {name} is another user's and stays, with what it uses" for name in foreign

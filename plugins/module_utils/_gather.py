@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from . import _adopt, _box, _files, _host, _naming, _plan, _running, _state, _swap, _volumes
+from . import _adopt, _box, _files, _host, _naming, _ownership, _plan, _running, _state, _swap, _volumes
 from ._adopt import Adoption
 from ._advisory import unenforced_limits
 from ._box import Box, EngineFacts, ImageFacts, Setting
@@ -142,7 +142,7 @@ class Gatherer:
 
     def is_own(self, container: str) -> bool:
         """Whether there is a container of that name and it was made for this instance from this state directory."""
-        return _plan.is_own(self._labels(container), self._setting.instance, self._setting.state_dir)
+        return _ownership.is_own(self._labels(container), self._setting.instance, self._setting.state_dir)
 
     def _labels(self, container: str) -> Mapping[str, str]:
         return self._containers.get(container, {}).get("Labels") or {}
@@ -317,7 +317,7 @@ class Gatherer:
         """Everything that exists for ``box``."""
         live, swap = self.live(box.spec.name)
         key = f"{box.spec.path}.name"  # checked before anything is asked of the container
-        _plan.check_owner(key, live, self._setting.instance, box.spec.name, self._setting.state_dir)
+        _ownership.check_owner(key, live, self._setting.instance, box.spec.name, self._setting.state_dir)
         facts = self._image_facts(box.spec.image)
         self._warn_of_leftover(box, swap)
         secrets = self._secrets.get(box.spec.name, {})

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _naming, _plan
+from . import _naming, _ownership
 from ._box import Box
 from ._engine import Engine
 
@@ -69,8 +69,8 @@ def _remove_left(engine: Engine, box: Box, name: str) -> None:
     found = engine.inspect_container(name)
     if not found:
         return
-    if not _plan.is_own(found["Config"].get("Labels") or {}, box.setting.instance, box.setting.state_dir):
-        raise _plan.ForeignBoxError(f"container {name} exists and was not made by this run's user", "Rename it")
+    if not _ownership.is_own(found["Config"].get("Labels") or {}, box.setting.instance, box.setting.state_dir):
+        raise _ownership.ForeignBoxError(f"container {name} exists and was not made by this run's user", "Rename it")
     with engine.doing(f"remove container {name}"):
         engine.client.remove_container(found["Id"], force=True)
 

@@ -10,6 +10,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import _drift, _naming, _state
+from ._actions import (
+    CREATE,
+    FINISH_SWAP,
+    JOIN_NETWORK,
+    LEAVE_NETWORK,
+    MAKE_DIRECTORY,
+    MAKE_WORKSPACE,
+    RECREATE,
+    REMOVE,
+    REMOVE_PATH,
+    REMOVE_VOLUME,
+    RENAME,
+    SEED_LOGIN,
+    SET_ACL,
+    START,
+    STOP,
+    UNPAUSE,
+    UPDATE,
+    WRITE_FILE,
+    Action,
+    Replacement,
+)
 from ._box import Box, ImageFacts
 from ._creatable import check_creatable
 from ._credentials_host import Seed
@@ -17,6 +39,7 @@ from ._drift import Drift, Live, Recorded
 from ._errors import AgentboxError, DeclarationError
 from ._files import staying_files
 from ._health_facts import CgroupFacts
+from ._ownership import check_owner, check_schema, check_workspace
 from ._payload import create_payload
 from ._spec import SCHEMA
 from ._state import Directory, File, Found
@@ -25,58 +48,6 @@ from ._values import human_size
 from ._volumes import Volume
 
 RUNNING_STATES = ("running", "paused", "restarting")
-# Kinds of actions, in the words of the module's result.
-MAKE_DIRECTORY = "make_directory"
-WRITE_FILE = "write_file"
-REMOVE_PATH = "remove_path"
-MAKE_WORKSPACE = "make_workspace"
-SET_ACL = "set_acl"
-FINISH_SWAP = "finish_swap"
-CREATE_NETWORK = "create_network"
-REMOVE_NETWORK = "remove_network"
-REMOVE_VOLUME = "remove_volume"
-CREATE = "create"
-RECREATE = "recreate"
-RENAME = "rename"
-LEAVE_NETWORK = "leave_network"
-JOIN_NETWORK = "join_network"
-UPDATE = "update"
-START = "start"
-UNPAUSE = "unpause"
-STOP = "stop"
-REMOVE = "remove"
-SEED_LOGIN = "seed_login"
-ADOPT = "adopt"
-FORGET = "forget"
-
-
-class ForeignBoxError(AgentboxError):
-    """A container of the box's name belongs to somebody else."""
-
-
-class NewerBoxError(AgentboxError):
-    """A newer version of Agentbox made the box, in ways that this one does not know."""
-
-
-@dataclass(frozen=True)
-class Action:
-    """One step. ``subject`` is what ``_apply.py`` works on; ``detail`` is what people read."""
-
-    kind: str
-    detail: str
-    subject: Any = None
-
-    def as_dict(self) -> dict[str, str]:
-        return {"action": self.kind, "detail": self.detail}
-
-
-@dataclass(frozen=True)
-class Replacement:
-    """Subject of a recreation: the old container, the files that come with the new one, volumes to prepare."""
-
-    live: Mapping[str, Any]
-    files: tuple[File, ...]
-    volumes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -131,68 +102,12 @@ def status(live: Mapping[str, Any] | None) -> str:
     return str(live["State"]["Status"]) if live else "absent"
 
 
-def is_own(labels: Mapping[str, str], instance: str, state_dir: str) -> bool:
-    """Whether a container with these labels was made for this instance from this state directory."""
-    found = tuple(
-        labels.get(label) for label in (_naming.LABEL_MANAGED, _naming.LABEL_INSTANCE, _naming.LABEL_STATE_DIR)
-    )
-    return found == ("true", instance, state_dir)
-
-
-def check_owner(name_key: str, live: Mapping[str, Any] | None, instance: str, box: str, state_dir: str) -> None:
-    """Raise ``ForeignBoxError`` if the container of that name is not this box of this state directory.
-
-    ``name_key`` is the path of the declaration's name, for the message.
-    """
-    if live is None:
-        return
-    container = str(live["Name"]).lstrip("/")
-    found = live["Config"].get("Labels") or {}
-    if found.get(_naming.LABEL_MANAGED) != "true":
-        raise ForeignBoxError(
-            f"{name_key}: container {container} exists and was not made by Agentbox", "Choose another name or instance"
-        )
-    if (found.get(_naming.LABEL_INSTANCE), found.get(_naming.LABEL_BOX)) != (instance, box):
-        raise ForeignBoxError(
-            f"{name_key}: container {container} is box {found.get(_naming.LABEL_BOX)} of instance "
-            f"{found.get(_naming.LABEL_INSTANCE)}",
-            "Choose another name or instance",
-        )
-    if found.get(_naming.LABEL_STATE_DIR) != state_dir:
-        raise ForeignBoxError(
-            f"{name_key}: container {container} is another user's box: its state is kept in "
-            f"{found.get(_naming.LABEL_STATE_DIR)}, this run's is {state_dir}",
-            "Choose another name or instance, or run as that user",
-        )
-
-
-def _check_workspace(box: Box, live: Mapping[str, Any] | None) -> None:
-    """A box of that name for another workspace is most likely another box: never replaced unasked."""
-    if live is None or box.spec.recreate != "never":
-        return
-    other = (live["Config"].get("Labels") or {}).get(_naming.LABEL_WORKSPACE)
-    if other != box.workspace:
-        raise ForeignBoxError(
-            f"{box.spec.path}.workspace: the box named {box.spec.name} works in {other}, not in {box.workspace}",
-            "Choose another name, or remove that box first",
-        )
-
-
-def _check_schema(box: Box, live: Mapping[str, Any] | None) -> None:
-    found = _drift.schema(live["Config"].get("Labels")) if live else 0
-    if found > SCHEMA:
-        raise NewerBoxError(
-            f"box {box.spec.name} was made by a newer Agentbox (schema {found}, this one knows up to {SCHEMA})",
-            "Use that version, or remove the box first; its volumes stay",
-        )
-
-
 def plan_box(box: Box, situation: Situation) -> BoxPlan:
     """Plan for a box that shall exist, started or stopped."""
     live = situation.live
     check_owner(f"{box.spec.path}.name", live, box.setting.instance, box.spec.name, box.setting.state_dir)
-    _check_schema(box, live)
-    _check_workspace(box, live)
+    check_schema(box, live)
+    check_workspace(box, live)
     if status(live) == "removing":
         raise AgentboxError(f"container {box.container} is being removed", "Try again in a moment")
     payload = create_payload(box, situation.image.context if situation.image else "")

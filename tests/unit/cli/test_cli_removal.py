@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentbox._shared import _plan
+from agentbox._shared import _actions
 from agentbox.cli import removal
 
 HOME = "its HOME volume with logins and conversations"
@@ -19,8 +19,8 @@ COMMAND = "agentbox down --name web --volumes"
     ],
 )
 def test_volumes_are_called_by_what_they_hold(removed: list[str], called: list[str]) -> None:
-    actions = [{"box": "web", **_plan.Action(_plan.REMOVE_VOLUME, volume).as_dict()} for volume in removed]
-    others = [{"box": "web", **_plan.Action(_plan.REMOVE, "abx-web").as_dict()}]
+    actions = [{"box": "web", **_actions.Action(_actions.REMOVE_VOLUME, volume).as_dict()} for volume in removed]
+    others = [{"box": "web", **_actions.Action(_actions.REMOVE, "abx-web").as_dict()}]
     assert removal.removed_volumes([*others, *actions], "abx-web-home") == called
 
 

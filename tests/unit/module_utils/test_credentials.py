@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agentbox._shared import _credentials_host, _plan
+from agentbox._shared import _actions, _credentials_host
 from agentbox._shared._box import Box, Login, Setting
 from agentbox._shared._credentials import LoginFacts, login_facts
 from agentbox._shared._credentials_gather import Logins
@@ -411,4 +411,4 @@ def test_a_login_comes_before_a_box_is_made_anew(home: Path) -> None:
     plan = plan_box(
         box, Situation(live, image=IMAGE, image_environment=("PATH=/usr/bin",), seeds=known.due(box, live=None))
     )
-    assert [action.kind for action in plan.actions] == [_plan.SEED_LOGIN, _plan.RECREATE]
+    assert [action.kind for action in plan.actions] == [_actions.SEED_LOGIN, _actions.RECREATE]

@@ -14,7 +14,8 @@ import pytest
 from agentbox._shared import _files, _plan, _state
 from agentbox._shared._errors import AgentboxError, DeclarationError
 from agentbox._shared._health_facts import CgroupFacts, Limits
-from agentbox._shared._plan import BoxPlan, ForeignBoxError, NewerBoxError, Situation, plan_absent, plan_box
+from agentbox._shared._ownership import ForeignBoxError, NewerBoxError
+from agentbox._shared._plan import BoxPlan, Situation, plan_absent, plan_box
 from agentbox._shared._spec import SCHEMA
 from agentbox._shared._state import Digester, File, Found
 from agentbox._shared._swap import Swap
