@@ -36,6 +36,19 @@ _SHARES = (
     "MemoryReservation",
 )
 _DEFAULT_SHARES = {"CpuShares": 1024}
+# What a container can be made with besides, and no box ever is.
+_EXTRAS = (
+    "AutoRemove",
+    "DeviceCgroupRules",
+    "Dns",
+    "DnsOptions",
+    "DnsSearch",
+    "ExtraHosts",
+    "Links",
+    "OomKillDisable",
+    "Sysctls",
+    "VolumesFrom",
+)
 
 
 @dataclass(frozen=True)
@@ -173,6 +186,10 @@ def _shares(container: Container) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value and value != _DEFAULT_SHARES.get(key)}
 
 
+def _extras(container: Container) -> dict[str, Any]:
+    return {key: container["HostConfig"][key] for key in _EXTRAS if container["HostConfig"].get(key)}
+
+
 def _runtime(container: Container) -> str:
     return "runsc" if container["HostConfig"].get("Runtime") == "runsc" else "runc"
 
@@ -238,6 +255,7 @@ FIELDS = (
     Field("hardening.namespaces", _namespaces),
     Field("hardening.ulimits", _ulimits),
     Field("hardening.shares", _shares),
+    Field("hardening.extras", _extras),
     Field("hardening.init", _flag("Init")),
     Field("hardening.restart", _restart, updates=("RestartPolicy",)),
     Field("hardening.log", _log),

@@ -108,6 +108,8 @@ def config(key: str, value: object) -> Change:
         ("hardening.ulimits", host("Ulimits", [])),
         ("hardening.shares", host("CpusetCpus", "0")),
         ("hardening.shares", host("CpuShares", 2)),
+        ("hardening.extras", host("ExtraHosts", ["registry.example:192.0.2.7"])),
+        ("hardening.extras", host("Sysctls", {"net.ipv4.ip_forward": "1"})),
         ("hardening.init", host("Init", None)),
         ("hardening.log", host("LogConfig", {"Type": "syslog", "Config": {}})),
         ("hardening.publish_all", host("PublishAllPorts", True)),
