@@ -88,6 +88,11 @@ def _find_one(box: Box, agent: str, manifest: Mapping[str, Any]) -> Login | None
             f"{key}: {into}, where {agent} keeps its login, lies in no volume of the box",
             f"Declare a volume that holds it, or leave env.{config.get('variable')} out",
         )
+    if box.spec.credentials == "mount" and not declared.get("in_place"):
+        raise DeclarationError(
+            f"{key}: {agent} renews a login by another file in the place of {declared['file']}, which a mount refuses",
+            "Use seed, or declare a secret",
+        )
     found = _read(key, place, box.setting.person.home)
     if found is None:
         return None

@@ -35,6 +35,7 @@ STANDIN = {
         "file": "login.json",
         "oauth_key": "oauth",
         "expires_key": "ends",
+        "in_place": True,
         "api_key": "key",
         "variables": ["STANDIN_KEY"],
         "login": "standin login",

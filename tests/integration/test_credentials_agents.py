@@ -78,9 +78,25 @@ def test_claude_finds_the_seeded_login_and_keeps_its_settings_where_its_variable
             "agent",
             "600",
         ]
-        assert site.run("one", "ls -A ~ | grep -c '^\\.claude' || true").strip() == "0"
+        assert site.run("one", "find ~ -maxdepth 1 -name '.claude*' -exec find {} -type f \\;") == ""
         engine.restart(site.container("one"), timeout=5)
         site.wait_for_session("one")
+
+
+@pytest.mark.full
+def test_what_claude_stores_beside_a_mounted_login_is_stored_on_the_host(instance: str, place: Path) -> None:
+    """It renews a login in the same way, for which it would need its vendor."""
+    site, home = Site(instance, place), place / "home"
+    token = {"accessToken": "sk-ant-oat01-x", "refreshToken": "sk-ant-ort01-x", "expiresAt": LATER * 1000}
+    log_in(home, "claude", {"claudeAiOauth": {**token, "scopes": ["user:inference"]}})
+    box = {"image": engines.IMAGE_CLAUDE, "lead": "claude", "agents": ["claude"], "memory": "2g"}
+    converged(site, home, site.box("one", **box, credentials="mount"))
+    store = "claude mcp add --transport http --client-id x --client-secret -s user srv https://mcp.example/mcp"
+    site.run("one", f"MCP_CLIENT_SECRET=of-the-box {store}")
+    kept = (home / ".claude/.credentials.json").read_text(encoding="utf-8")
+    assert "of-the-box" in kept
+    assert json.loads(kept)["claudeAiOauth"] == {**token, "scopes": ["user:inference"]}
+    assert [path.name for path in (home / ".claude").iterdir()] == [".credentials.json"]
 
 
 @pytest.fixture
