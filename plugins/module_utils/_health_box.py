@@ -1,10 +1,7 @@
-"""Verdicts about one box: state, mounts, page, tmux, lead, Observer, hooks, credentials, versions, network. Pure."""
+"""The checklist of one box, and verdicts about its files, page, image, certificates, credentials, versions. Pure."""
 
 from __future__ import annotations
 
-import errno
-import os
-import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -19,18 +16,22 @@ from ._health_facts import (
     EngineFacts,
     Expected,
     Hidden,
-    HookFacts,
     HostFacts,
-    LeadFacts,
-    ObserverFacts,
     PageFacts,
     ProbeFacts,
-    SessionFacts,
-    SupervisorFacts,
 )
 from ._health_hardening import hardening_check, limits_check, pressure_check
 from ._health_host import differing_versions, proxy_check
-from ._naming import WINDOW_LEAD, WINDOW_OBSERVER
+from ._health_state import adopted_check, running, state_check
+from ._health_working import (
+    hook_event_check,
+    lead_check,
+    lead_now,
+    observer_check,
+    supervisor_check,
+    tmux_check,
+    writable_check,
+)
 
 # What can be known only while the box runs, in the order of the checklist.
 LIVE_IDS = (
@@ -48,29 +49,6 @@ PROBE_IDS = ("supervisor", "tmux", "lead", "observer", "hook-event", "credential
 _WORKING_IDS = ("probe", "supervisor", "tmux", "lead", "observer", "writable")
 # Environment variables of a proxy, in both spellings.
 PROXY_VARIABLES = tuple(spelling for name in _proxy.VARIABLES for spelling in (name.upper(), name))
-
-_SIGNAL_BASE = 128  # a shell's exit code for "ended by signal n" is this plus n
-_INTERRUPTED = _SIGNAL_BASE + signal.SIGINT
-_KILLED = _SIGNAL_BASE + signal.SIGKILL
-# What the engine and shells mean by an exit code, and what to do about it.
-_KNOWN_EXITS = {
-    0: ("ended as asked", ""),
-    126: ("its program cannot be executed", "Run `agentbox rebuild`"),
-    127: (
-        "its program was not found: a mounted file or the image's bash is missing",
-        "Run site.yml, which writes the files again",
-    ),
-    _KILLED: ("killed: it did not end in time, or somebody killed it", ""),
-}
-
-# The engine tries once when the host boots, and what it mounts may not be there yet.
-_UNSTARTABLE = (
-    "Correct what it names, then run site.yml or `agentbox up`. A path that is mounted late in the boot: let the "
-    "engine start after it"
-)
-# What can be wrong where an agent writes, and what to do about it.
-_FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
-_READ_ONLY = os.strerror(errno.EROFS)
 
 
 def box_checks(facts: BoxFacts, host: HostFacts, engine_socket: str, predicting: bool) -> list[Check]:
@@ -131,146 +109,6 @@ def _not_there(facts: BoxFacts, state: Check, predicting: bool) -> list[Check]:
 
 def _open_checks(box: Expected, cause: Check, reason: str, ids: Iterable[str]) -> list[Check]:
     return [Check(check_id, box.name, "unknown", reason, settling=cause.settling) for check_id in ids]
-
-
-def running(inspect: Mapping[str, Any]) -> bool:
-    """Whether programs in the container make progress."""
-    return _status(inspect) == "running"
-
-
-def _status(inspect: Mapping[str, Any]) -> str:
-    return str((inspect.get("State") or {}).get("Status") or "unknown")
-
-
-# --- the container's state ------------------------------------------------------------------------------------------
-
-
-def adopted_check(facts: BoxFacts) -> Check:
-    """All that is judged of an adopted box: its container is there."""
-    box = facts.expected
-    if facts.inspect is None:
-        return Check(
-            "state",
-            box.name,
-            "fail",
-            f"its adopted container {box.container} is gone",
-            f"Bring the container back, or forget the box: {box.command('down')}, and no longer declare it",
-        )
-    seen = f"adopted container {box.container} is {plain(_status(facts.inspect), 30)}; Agentbox leaves it as it is"
-    return Check("state", box.name, "ok", seen)
-
-
-def state_check(facts: BoxFacts, predicting: bool) -> Check:
-    """The container's state against the declared one."""
-    box = facts.expected
-    if facts.inspect is None:
-        if box.state == "started":
-            return _missing_check(box, predicting)
-        return Check("state", box.name, "ok", f"there is no container {box.container}; declared is {box.state}")
-    if box.state == "started":
-        return _started_check(box, facts.inspect)
-    status = _status(facts.inspect)
-    if box.state == "stopped" and status in ("exited", "created"):
-        return Check("state", box.name, "ok", f"stopped, as it should be ({_ending(facts.inspect)[0]})")
-    return Check(
-        "state", box.name, "warn", f"{plain(status, 30)}; declared is {box.state}", "Run site.yml, or change `state`"
-    )
-
-
-def _missing_check(box: Expected, predicting: bool) -> Check:
-    seen = f"there is no container {box.container}"
-    if predicting:
-        return Check("state", box.name, "unknown", f"{seen} yet; this run would create it")
-    return Check("state", box.name, "fail", seen, f"Run `{box.command('up')}` or site.yml")
-
-
-def _started_check(box: Expected, inspect: Mapping[str, Any]) -> Check:
-    status = _status(inspect)
-    restarts = int(inspect.get("RestartCount") or 0)
-    again = f", restarted {restarts} times" if restarts else ""
-    if status == "running":
-        return _health_check(box, inspect, again)
-    if status == "paused":
-        return Check(
-            "state", box.name, "fail", "paused: everything in it stands still", f"docker unpause {box.container}"
-        )
-    if status == "created":
-        return Check(
-            "state",
-            box.name,
-            "fail",
-            f"created, not started{_engine_error(inspect)}",
-            f"Run `{box.command('up')}` or site.yml",
-            settling=True,
-        )
-    ending, advice = _ending(inspect)
-    return Check(
-        "state",
-        box.name,
-        "fail",
-        f"{plain(status, 30)}: {ending}{again}",
-        advice or f"Run `{box.command('up')}` or site.yml",
-        settling=status == "restarting",
-    )
-
-
-def _health_check(box: Expected, inspect: Mapping[str, Any], again: str) -> Check:
-    health = (inspect.get("State") or {}).get("Health") or {}
-    status = str(health.get("Status") or "none")
-    if status == "unhealthy":
-        log = health.get("Log") or [{}]
-        return Check(
-            "state",
-            box.name,
-            "fail",
-            f"running{again}, unhealthy: {plain(log[-1].get('Output') or 'no output')}",
-            f"Look at `{box.command('logs')}`",
-            settling=True,
-        )
-    note = {
-        "healthy": ", healthy",
-        "starting": "; the engine's own health check has no result yet",
-        "none": "; it has no health check of the engine",
-    }.get(status, "")
-    return Check("state", box.name, "ok", f"running{note}{again}")
-
-
-def _ending(inspect: Mapping[str, Any]) -> tuple[str, str]:
-    """How the container ended, and what to do about it."""
-    state: Mapping[str, Any] = inspect.get("State") or {}
-    error = _engine_error(inspect)
-    if state.get("Status") == "created":
-        return f"never started{error}", ""
-    if error:
-        return f"the engine could not start it{error}", _UNSTARTABLE
-    return explain_exit(int(state.get("ExitCode") or 0), bool(state.get("OOMKilled")))
-
-
-def _engine_error(inspect: Mapping[str, Any]) -> str:
-    error = plain((inspect.get("State") or {}).get("Error") or "")
-    return f" ({error})" if error else ""
-
-
-def explain_exit(code: int, out_of_memory: bool) -> tuple[str, str]:
-    """What an exit code of a container means, and what to do about it."""
-    if out_of_memory:
-        return (
-            f"exit code {code}, the kernel killed processes at the memory limit",
-            "Raise `memory`, or give the agent smaller work",
-        )
-    if code in _KNOWN_EXITS:
-        meaning, advice = _KNOWN_EXITS[code]
-        return f"exit code {code}, {meaning}", advice
-    if code > _SIGNAL_BASE:
-        return f"exit code {code}, ended by {_signal_name(code - _SIGNAL_BASE)}", ""
-    return f"exit code {code}, its start script failed", "Look at `agentbox logs`"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 # --- files on the host ----------------------------------------------------------------------------------------------
@@ -490,127 +328,9 @@ def _untold(box: Expected, check_id: str, part: Hidden) -> list[Check]:
     return [Check(check_id, box.name, "unknown", f"the box could not find out: {part.reason}", settling=True)]
 
 
-def supervisor_check(box: Expected, supervisor: SupervisorFacts) -> Check:
-    reason = f": {supervisor.reason}" if supervisor.reason else ""
-    if supervisor.state == "parked":
-        return Check(
-            "supervisor",
-            box.name,
-            "fail",
-            f"parked after too many restarts of its session{reason}",
-            f"Correct the cause, then `docker restart {box.container}`",
-        )
-    if supervisor.state == "starting":
-        return Check("supervisor", box.name, "unknown", f"still starting{reason}", "Wait", settling=True)
-    if supervisor.notes:
-        return Check(
-            "supervisor", box.name, "warn", f"ready; {'; '.join(supervisor.notes)}", "Correct what it names in HOME"
-        )
-    return Check("supervisor", box.name, "ok", "ready")
-
-
-def tmux_check(box: Expected, session: SessionFacts) -> Check:
-    """The session has its two windows, and nothing has died in them but perhaps the lead."""
-    missing = [window for window in (WINDOW_LEAD, WINDOW_OBSERVER) if window not in session.windows]
-    dead = [
-        f"{pane.window} {pane.id} (status {pane.status})"
-        for pane in session.panes
-        if pane.dead and pane.window != WINDOW_LEAD
-    ]
-    if not missing and not dead:
-        return Check("tmux", box.name, "ok", f"windows {', '.join(session.windows)}")
-    problems = [f"window {window} is missing" for window in missing] + [f"pane {pane} is dead" for pane in dead]
-    return Check(
-        "tmux",
-        box.name,
-        "fail",
-        "; ".join(problems),
-        f"The supervisor rebuilds them; if it does not, `docker restart {box.container}`",
-        settling=True,
-    )
-
-
-def lead_now(lead: LeadFacts, session: SessionFacts | Hidden) -> LeadFacts:
-    """What the supervisor knows of the lead, corrected by its pane, which the supervisor may not have looked at yet."""
-    panes = [pane for pane in session.panes if pane.window == WINDOW_LEAD] if isinstance(session, SessionFacts) else []
-    if lead.state == "none" or len(panes) != 1 or not panes[0].dead:
-        return lead
-    return LeadFacts(lead.agent, "exited", lead.code if panes[0].status is None else panes[0].status)
-
-
 def _out_of_memory(facts: BoxFacts) -> bool:
     """Whether the kernel has killed a process of the box at its memory limit."""
     return isinstance(facts.cgroup, CgroupFacts) and bool(facts.cgroup.oom_kills)
-
-
-def lead_check(box: Expected, lead: LeadFacts, out_of_memory: bool) -> Check:
-    """The lead runs, or has ended with a code that tells how."""
-    if lead.state == "running":
-        return Check("lead", box.name, "ok", f"{lead.agent or 'the lead'} is running")
-    if lead.state == "none":
-        return _no_lead_check(box)
-    agent = lead.agent or box.lead or "the lead"
-    title = str(box.manifests.get(agent, {}).get("title") or agent)
-    seen = f"{title} exited with {_code_text(lead.code)}"
-    todo = f"Attach (`{box.command('attach')}`); window {WINDOW_LEAD} says how to start it again"
-    if lead.code in (0, _INTERRUPTED):
-        return Check("lead", box.name, "warn", seen, todo)
-    if lead.code == _KILLED and out_of_memory:
-        seen = f"{seen}; the kernel killed processes of this box at the memory limit"
-        todo = f"Raise `memory` or give the agent smaller work. {todo}"
-    elif lead.code == os.EX_CONFIG:
-        seen = f"{title} was not started (code {os.EX_CONFIG})"
-        todo = f"Attach (`{box.command('attach')}`); window {WINDOW_LEAD} says why, and how to start it again"
-    return Check("lead", box.name, "fail", seen, todo)
-
-
-def _no_lead_check(box: Expected) -> Check:
-    if box.lead is None:
-        return Check("lead", box.name, "ok", "no lead is declared")
-    return Check(
-        "lead", box.name, "fail", f"{box.lead} has not been started", f"Look at window {WINDOW_LEAD}", settling=True
-    )
-
-
-def _code_text(code: int | None) -> str:
-    if code is None:
-        return "an unknown code"
-    if code > _SIGNAL_BASE:
-        return f"code {code} ({_signal_name(code - _SIGNAL_BASE)})"
-    return f"code {code}"
-
-
-def observer_check(box: Expected, observer: ObserverFacts) -> Check:
-    down = [name for name, up in (("its page", observer.page), ("its hook sink", observer.hooks)) if not up]
-    if down:
-        reason = f": {observer.reason}" if observer.reason else ""
-        return Check(
-            "observer",
-            box.name,
-            "fail",
-            f"{' and '.join(down)} does not answer in the box{reason}",
-            f"The supervisor starts it again; if it does not, look at window {WINDOW_OBSERVER}",
-            settling=True,
-        )
-    if observer.reason:
-        return Check("observer", box.name, "warn", observer.reason, f"Look at window {WINDOW_OBSERVER} of the box")
-    return Check("observer", box.name, "ok", "page and hook sink answer in the box")
-
-
-def hook_event_check(box: Expected, hook: HookFacts) -> Check:
-    """A synthetic event went the way of a real one: posted to the sink, found in the store."""
-    if hook.ok:
-        took = "" if hook.seconds is None else f" in {hook.seconds:.2f} s"
-        return Check("hook-event", box.name, "ok", f"a synthetic event made the round trip{took}")
-    reason = f": {hook.reason}" if hook.reason else ""
-    return Check(
-        "hook-event",
-        box.name,
-        "fail",
-        f"a synthetic event was lost{reason}",
-        f"Look at window {WINDOW_OBSERVER} of the box",
-        settling=True,
-    )
 
 
 def credential_checks(box: Expected, credentials: Mapping[str, CredentialFacts]) -> list[Check]:
@@ -650,21 +370,3 @@ def versions_check(box: Expected, versions: Mapping[str, str | None]) -> Check:
         return Check("versions", box.name, "warn", "; ".join(differing), "Run `agentbox rebuild`, recreate the box")
     listed = ", ".join(f"{name} {version}" for name, version in sorted(told.items()))
     return Check("versions", box.name, "ok", listed or "no agents")
-
-
-def writable_check(box: Expected, writable: Mapping[str, str]) -> Check:
-    """The agent can write where its work and its state go."""
-    closed = {path: problem for path, problem in sorted(writable.items()) if problem}
-    if closed:
-        listed = ", ".join(f"{path} ({problem})" for path, problem in closed.items())
-        todo = ". ".join(dict.fromkeys(_make_writable(box, problem) for problem in closed.values()))
-        return Check("writable", box.name, "fail", f"the agent cannot write to {listed}", todo)
-    return Check("writable", box.name, "ok", f"the agent can write to {', '.join(sorted(writable))}")
-
-
-def _make_writable(box: Expected, problem: str) -> str:
-    if problem in _FULL:
-        return f"Free space there (`{box.command('shell')}`), or on the host's disk or quota that holds it"
-    if problem == _READ_ONLY:
-        return "Look at the host's kernel log: a disk with errors becomes read-only; then restart the box"
-    return "Check the owner on the host, or `workspace_access`; site.yml sets both"

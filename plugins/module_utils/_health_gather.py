@@ -25,7 +25,7 @@ from ._adopt import Adoption
 from ._engine import Engine
 from ._errors import AgentboxError, DeclarationError, EngineError, EngineUnreachableError, EngineUnsupportedError
 from ._health_ask import probe_box
-from ._health_box import PROXY_VARIABLES, environment, running
+from ._health_box import PROXY_VARIABLES, environment
 from ._health_cgroup import read_cgroup, read_process
 from ._health_expected import (
     Capacity,
@@ -53,6 +53,7 @@ from ._health_facts import (
 )
 from ._health_host import USER_NAMESPACE_SETTINGS
 from ._health_page import page_facts
+from ._health_state import running
 from ._hooks import managed_settings
 from ._image_plan import Record
 from ._image_types import record_path

@@ -16,7 +16,7 @@ import docker
 
 from agentbox import agents
 from agentbox._shared import _engine, _naming
-from agentbox.cli import seen
+from agentbox.cli import reports, seen
 from tests.integration.sites import Site, manifests
 
 HEALED = 40.0  # seconds for a box to be well again
@@ -104,12 +104,12 @@ class DurableBox:
         path.write_text('{"type": "user"}\n', encoding="ascii")
         return session_id
 
-    def report(self) -> seen.Report:
+    def report(self) -> reports.Report:
         """What `agentbox ls` tells of the box."""
         with contextlib.closing(_engine.connect(self.host)) as engine:
-            box = seen.find(engine, self.site.instance, self.name)
+            box = seen.find(engine, self.site.instance, self.name, str(self.site.state_root))
             assert box is not None
-            return seen.reports(engine, [box])[0]
+            return reports.reports(engine, [box])[0]
 
     def troubles(self) -> dict[str, str]:
         """What is wrong with the box, by check."""

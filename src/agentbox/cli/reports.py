@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from agentbox._shared import _health_box, _health_gather
+from agentbox._shared import _health_box, _health_gather, _health_working
 from agentbox._shared._engine import Engine
 from agentbox._shared._health import Check
 from agentbox._shared._health_ask import probe_box
@@ -55,4 +55,4 @@ def _lead(facts: BoxFacts) -> LeadFacts | None:
         return LeadFacts(None, "none", None)
     if isinstance(facts.probe, Hidden) or isinstance(facts.probe.lead, Hidden):
         return None
-    return _health_box.lead_now(facts.probe.lead, facts.probe.session)
+    return _health_working.lead_now(facts.probe.lead, facts.probe.session)

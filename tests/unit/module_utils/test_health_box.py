@@ -12,7 +12,6 @@ from agentbox._shared._health_box import (
     LIVE_IDS,
     PROBE_IDS,
     box_checks,
-    explain_exit,
     troubles,
     unreachable_box_checks,
 )
@@ -32,6 +31,7 @@ from agentbox._shared._health_facts import (
     StateFile,
     SupervisorFacts,
 )
+from agentbox._shared._health_state import explain_exit
 from tests.unit.module_utils import health_samples as samples
 
 STOPPED: dict[str, Any] = {"Status": "exited", "Pid": 0, "Health": None}
