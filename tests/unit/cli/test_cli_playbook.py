@@ -29,6 +29,11 @@ def test_the_argument_vector_holds_no_value(tmp_path: Path) -> None:
     assert "s3cret" not in " ".join(command)
 
 
+def test_a_prediction_is_a_run_in_check_mode(tmp_path: Path) -> None:
+    command = playbook.command(Playbook("site", {}, check=True), tmp_path)
+    assert command[-2:] == ["--check", "agentbox.fleet.site"]
+
+
 def test_a_run_that_can_not_start_tells_why_and_where_the_log_is(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
