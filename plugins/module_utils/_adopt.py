@@ -6,7 +6,8 @@ that reads it, starts, stops, renames or removes a container.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import contextlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,21 +70,13 @@ def known(state_root: str, instance: str = "") -> list[Adoption]:
 
     Of two records of one box the caller's own counts.
     """
-    roots = dict.fromkeys((state_root, _naming.default_state_root(0, {})))
     found: dict[tuple[str, str], Adoption] = {}
-    for state_dir in (path for root in roots for path in _state_directories(root, instance)):
-        for adoption in of_instance(state_dir, Path(state_dir).name).values():
-            found.setdefault((adoption.instance, adoption.box), adoption)
+    for root in dict.fromkeys((state_root, _naming.default_state_root(0, {}))):
+        with contextlib.suppress(StateError):  # somebody else's, who lets nobody look
+            for state_dir in [_naming.state_dir(root, instance)] if instance else entries(root):
+                for adoption in of_instance(state_dir, Path(state_dir).name).values():
+                    found.setdefault((adoption.instance, adoption.box), adoption)
     return [found[key] for key in sorted(found)]
-
-
-def _state_directories(root: str, instance: str) -> Iterator[str]:
-    """Those of a state root that this user may look into."""
-    try:
-        candidates = [_naming.state_dir(root, instance)] if instance else entries(root)
-        yield from (path for path in candidates if _naming.is_name(Path(path).name) and entries(path) is not None)
-    except StateError:
-        return
 
 
 def _read(path: str, state_dir: str, instance: str) -> Adoption | None:
