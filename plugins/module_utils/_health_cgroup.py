@@ -8,7 +8,7 @@ driver and any parent. All paths are read below ``root`` (``/`` on a real host).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from ._health_facts import CgroupFacts, Hidden, Limits, ProcessFacts
@@ -135,23 +135,43 @@ def _memberships(pid: int, root: Path) -> tuple[CgroupMembership, ...]:
 
 
 def mounted(root: Path = HOST_ROOT) -> tuple[CgroupMount, ...]:
-    """The hierarchies of the host, for ``read_cgroup()`` of many containers."""
+    """The hierarchies of the host."""
     return parse_mounts(_text(root / "proc/self/mountinfo") or "")
 
 
-def read_cgroup(
-    pid: int, container_id: str, root: Path = HOST_ROOT, mounts: Iterable[CgroupMount] | None = None
+def read_cgroup(pid: int, container_id: str, root: Path = HOST_ROOT) -> CgroupFacts | Hidden:
+    """Limits and events of the container whose first process is ``pid``."""
+    found = _cgroups(pid, container_id, mounted(root), root)
+    return found if isinstance(found, Hidden) else _with_events(_limits(found), found)
+
+
+def read_limits(
+    pid: int, container_id: str, mounts: Iterable[CgroupMount], root: Path = HOST_ROOT
 ) -> CgroupFacts | Hidden:
-    """Limits and events of the container whose first process is ``pid``; ``mounts`` are read anew when None."""
-    if not is_of_container(pid, container_id, root):
-        return Hidden("the engine's processes are not visible from here")
+    """As ``read_cgroup``, without events, in a third of the time; ``mounts`` are the host's."""
+    found = _cgroups(pid, container_id, mounts, root)
+    return found if isinstance(found, Hidden) else _limits(found)
+
+
+def memory_held(pid: int, container_id: str, mounts: Iterable[CgroupMount], root: Path = HOST_ROOT) -> int | None:
+    """Bytes of the container that the kernel can't take back: of processes, and of files kept in memory."""
+    found = _cgroups(pid, container_id, mounts, root)
+    if isinstance(found, Hidden) or "memory" not in found:
+        return None
+    version, files = found["memory"]
+    held = [files.counter("memory.stat", key) for key in _HELD[version]]
+    return sum(amount or 0 for amount in held) if any(held) else None
+
+
+def _cgroups(pid: int, container_id: str, mounts: Iterable[CgroupMount], root: Path) -> _Cgroups | Hidden:
     memberships = _memberships(pid, root)
-    known_mounts = mounted(root) if mounts is None else tuple(mounts)
-    places = {name: locate(name, memberships, known_mounts) for name in ("memory", "pids", "cpu")}
+    if not any(container_id in member.path for member in memberships):
+        return Hidden("the engine's processes are not visible from here")
+    places = {name: locate(name, memberships, mounts) for name in ("memory", "pids", "cpu")}
     known = {name: place for name, place in places.items() if place is not None}
     if not known:
         return Hidden("no cgroup file system is mounted here")
-    return _facts({name: (version, _Files(root, where)) for name, (version, where) in known.items()})
+    return {name: (version, _Files(root, where)) for name, (version, where) in known.items()}
 
 
 @dataclass(frozen=True)
@@ -179,21 +199,17 @@ class _Files:
         return None
 
 
-def _facts(cgroups: Mapping[str, tuple[int, _Files]]) -> CgroupFacts:
+_Cgroups = Mapping[str, tuple[int, _Files]]  # by controller, with the version of its hierarchy
+
+
+def _limits(cgroups: _Cgroups) -> CgroupFacts:
     limits: dict[str, float | None] = {}
-    oom_kills = pids_refused = pids_current = memory_held = None
     if "memory" in cgroups:
         version, files = cgroups["memory"]
         limits |= _memory_v1(files) if version == 1 else _memory_v2(files)
-        oom_kills = files.counter("memory.oom_control" if version == 1 else "memory.events", "oom_kill")
-        held = [files.counter("memory.stat", key) for key in _HELD[version]]
-        memory_held = sum(amount or 0 for amount in held) if any(held) else None
     if "pids" in cgroups:
-        _, files = cgroups["pids"]
-        if files.text("pids.max") is not None:
-            limits["pids"] = files.number("pids.max")
-        pids_refused = files.counter("pids.events", "max")
-        pids_current = files.number("pids.current")
+        text = cgroups["pids"][1].text("pids.max")
+        limits |= {} if text is None else {"pids": int(text) if text.isdigit() else None}
     if "cpu" in cgroups:
         version, files = cgroups["cpu"]
         limits |= _cpus_v1(files) if version == 1 else _cpus_v2(files)
@@ -206,11 +222,19 @@ def _facts(cgroups: Mapping[str, tuple[int, _Files]]) -> CgroupFacts:
             cpus=limits.get("cpus"),
         ),
         unlimited=frozenset(name for name, limit in limits.items() if limit is None),
-        oom_kills=oom_kills,
-        pids_refused=pids_refused,
-        pids_current=pids_current,
-        memory_held=memory_held,
     )
+
+
+def _with_events(facts: CgroupFacts, cgroups: _Cgroups) -> CgroupFacts:
+    if "memory" in cgroups:
+        version, files = cgroups["memory"]
+        oom_kills = files.counter("memory.oom_control" if version == 1 else "memory.events", "oom_kill")
+        facts = replace(facts, oom_kills=oom_kills)
+    if "pids" in cgroups:
+        _, files = cgroups["pids"]
+        refused, current = files.counter("pids.events", "max"), files.number("pids.current")
+        facts = replace(facts, pids_refused=refused, pids_current=current)
+    return facts
 
 
 def tolerance(name: str) -> float:

@@ -140,7 +140,7 @@ class CgroupFacts:
     oom_kills: int | None = None
     pids_refused: int | None = None  # how often a new process was refused
     pids_current: int | None = None
-    memory_held: int | None = None  # bytes that the kernel can't take back: of processes and memory-backed files
+    memory_held: int | None = None  # bytes, see _health_cgroup.memory_held(); None when nobody looked
 
 
 @dataclass(frozen=True)

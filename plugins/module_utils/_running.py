@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _files, _mounted
 from ._box import Box
-from ._health_cgroup import HOST_ROOT, CgroupMount, is_of_container, read_cgroup
+from ._health_cgroup import HOST_ROOT, CgroupMount, is_of_container, memory_held, read_limits
 from ._health_facts import CgroupFacts
 
 
@@ -21,14 +21,17 @@ def enforced(
 ) -> CgroupFacts | None:
     """The limits in force, but for those that this engine can't make the kernel enforce; None when they can't be seen.
 
-    ``mounts`` are the host's. Of gVisor's container it is the sandbox that the kernel knows.
+    ``mounts`` are the host's. Of gVisor's container it is the sandbox that the kernel knows. The memory a box holds
+    is looked at only where some is to be taken away.
     """
     pid = _process(box, live)
     if not pid or box.spec.runtime != "runc":
         return None
-    facts = read_cgroup(pid, str(live["Id"]), root, mounts)
+    facts = read_limits(pid, str(live["Id"]), mounts, root)
     if not isinstance(facts, CgroupFacts):
         return None
+    if "memory" in facts.unlimited or (facts.limits.memory or 0) > box.memory:
+        facts = replace(facts, memory_held=memory_held(pid, str(live["Id"]), mounts, root))
     ignored = box.setting.engine.unenforced
     limits = replace(facts.limits, **dict.fromkeys(ignored))
     return replace(facts, limits=limits, unlimited=facts.unlimited - ignored)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbox._shared._health_cgroup import read_cgroup, read_process
+from agentbox._shared._health_cgroup import memory_held, mounted, read_cgroup, read_limits, read_process
 from agentbox._shared._health_facts import CgroupFacts, Hidden, Limits, ProcessFacts
 
 ID = "d5cd123cc3481241758328c14443b7245c9bdd0f9b986d37bb787b7c2c9911b6"
@@ -91,7 +91,6 @@ def test_version_1(tmp_path: Path) -> None:
         oom_kills=3,
         pids_refused=17,
         pids_current=2,
-        memory_held=12288,
     )
 
 
@@ -102,8 +101,19 @@ def test_version_2(tmp_path: Path) -> None:
         oom_kills=2,
         pids_refused=0,
         pids_current=9,
-        memory_held=12288,
     )
+
+
+@pytest.mark.parametrize(
+    ("memberships", "mounts", "files"), [(MEMBERSHIPS_V1, MOUNTS_V1, FILES_V1), (MEMBERSHIPS_V2, MOUNTS_V2, FILES_V2)]
+)
+def test_limits_alone_and_what_is_held(tmp_path: Path, memberships: str, mounts: str, files: dict[str, str]) -> None:
+    root = tree(tmp_path, memberships, mounts, files)
+    alone = read_limits(PID, ID, mounted(root), root)
+    assert isinstance(alone, CgroupFacts)
+    assert (alone.limits, alone.unlimited, alone.oom_kills) == (facts(root).limits, facts(root).unlimited, None)
+    assert memory_held(PID, ID, mounted(root), root) == 12288
+    assert memory_held(PID, "f" * 64, mounted(root), root) is None
 
 
 def test_no_limits_in_version_1(tmp_path: Path) -> None:

@@ -74,6 +74,15 @@ def test_a_limit_that_was_changed_behind_the_engine(
     assert told in found.before.items()
 
 
+def test_what_memory_is_held_counts_where_some_is_taken_away(tmp_path: Path) -> None:
+    host = tree(tmp_path, MEMBERSHIPS_V2, MOUNTS_V2, {**FILES_V2, f"{SCOPE}/memory.max": f"{2048 * MIB}"})
+    for memory, held in (("1g", 12288), ("2g", None)):
+        one = box(memory=memory)
+        facts = _running.enforced(one, running(one), mounted(host), host)
+        assert facts is not None
+        assert facts.memory_held == held
+
+
 def test_what_the_engine_cannot_make_the_kernel_enforce_is_no_difference(tmp_path: Path) -> None:
     """Else every run would set it again."""
     weak = replace(SETTING, engine=replace(SETTING.engine, unenforced=frozenset({"pids"})))
