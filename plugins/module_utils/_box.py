@@ -145,7 +145,8 @@ def resolve(spec: BoxSpec, setting: Setting, workspace: WorkspaceFacts) -> Box:
     uid = spec.uid or workspace.owner or setting.person.uid
     _check_availability(spec, setting)
     box = Box(
-        spec=spec,
+        # As found, so that the default, a link and the path itself are one declaration.
+        spec=replace(spec, workspace=workspace.path),
         setting=setting,
         uid=uid,
         workspace=workspace.path,

@@ -15,7 +15,8 @@ class AgentboxError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message}. {self.hint}" if self.hint else self.message
+        stop = "" if self.message.endswith("?") else "."
+        return f"{self.message}{stop} {self.hint}" if self.hint else self.message
 
 
 class DeclarationError(AgentboxError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,8 @@ class Item:
     agent: str
     parts: tuple[str, ...]  # of the file's path below HOME
     sink: str
-    handlers: Mapping[str, _hooks.Handler]
+    owner: str  # the instance that the entries belong to
+    handlers: Mapping[str, _hooks.Handler]  # as they shall be; none where entries shall go
     account: Account | None = None
     merge: Merge | None = None
     found: Found | None = None
@@ -128,17 +129,19 @@ def converge(request: Request) -> Outcome:
     its item and does not stop the others.
     """
     outcome = _declared(request)
-    _plan_all(request, outcome.items)
-    if request.check or not any(item.actions for item in outcome.items):
+    outcome.items += _forgotten(request, outcome.items)
+    record = _Record(request.state_dir)
+    _plan_all(outcome.items, record)
+    if request.check or not (any(item.actions for item in outcome.items) or record.misses(outcome.items)):
         return outcome
     _state.ensure_directory(_state.instance_directory(request.state_dir))
     with _state.locked(request.state_dir, "module hooks", request.lock_timeout):
-        _plan_all(request, outcome.items)  # anew: somebody else may have worked until now
         record = _Record(request.state_dir)
-        record.add(_made(outcome.items))
+        _plan_all(outcome.items, record)  # anew: somebody else may have worked until now
+        record.note(outcome.items)
         for item in outcome.items:
             _apply(item)
-        record.drop(_left(outcome.items))
+        record.forget(outcome.items)
     return outcome
 
 
@@ -174,31 +177,40 @@ def _item(request: Request, user: User, agent: str, sink: str, path: str) -> Ite
         handlers = _hooks.subscriptions(manifest, sink, request.instance)
     except ValueError as error:
         raise DeclarationError(f"manifests: {error}") from None
-    return Item(user.name, agent, tuple(parts), sink, handlers if request.present else {})
+    return Item(user.name, agent, tuple(parts), sink, request.instance, handlers if request.present else {})
 
 
-def _plan_all(request: Request, items: Iterable[Item]) -> None:
-    created = _Record(request.state_dir).created
+def _forgotten(request: Request, items: Iterable[Item]) -> Iterator[Item]:
+    """Settings that hold entries of this instance and are not declared any more; a list of users is the whole list."""
+    declared = {(item.user, item.agent) for item in items}
+    for name, agent in sorted(_Record(request.state_dir).holders - declared):
+        if agent in request.manifests:
+            gone = _item(replace(request, present=False), User(name), agent, "", "agents")
+            if gone:
+                yield gone
+
+
+def _plan_all(items: Iterable[Item], record: _Record) -> None:
     for item in items:
         item.actions, item.error = [], ""
         with _told(item):
-            _plan(item, request, created)
+            _plan(item, record.created)
 
 
-def _plan(item: Item, request: Request, created: frozenset[str]) -> None:
+def _plan(item: Item, created: frozenset[str]) -> None:
     item.account = account(item.user)
     if item.account is None:
-        if request.present:
+        if item.handlers:
             raise AgentboxError("there is no such user on this host")
         return
-    if not request.present and not Path(item.account.home).is_dir():
+    if not item.handlers and not Path(item.account.home).is_dir():
         return
     with _hook_files.place(item.account, item.parts) as place:
         item.found = place.read()
         try:
-            item.merge = merge(_text(item.found), item.handlers, request.instance)
+            item.merge = merge(_text(item.found), item.handlers, item.owner)
         except SettingsError:
-            if request.present or not item.found or _hooks.OWNER_HEADER.encode() in item.found.content:
+            if item.handlers or not item.found or _hooks.OWNER_HEADER.encode() in item.found.content:
                 raise
             return  # nothing of ours can be in it, whatever is wrong with it
         item.actions = list(_actions(item, item.merge, place, created))
@@ -258,29 +270,60 @@ def _made(items: Iterable[Item]) -> set[str]:
 
 def _left(items: Iterable[Item]) -> set[str]:
     """What is not ours any more, be it gone or in use by others: the files without our entries, and what is above."""
-    done = [item for item in items if not item.handlers and not item.error]
-    return {str(path) for item in done for path in (Path(item.path), *Path(item.path).parents)}
+    return {str(path) for item in _without(items) for path in (Path(item.path), *Path(item.path).parents)}
+
+
+def _without(items: Iterable[Item]) -> list[Item]:
+    """Those whose settings hold nothing of ours any more."""
+    return [item for item in items if not item.handlers and not item.error]
 
 
 class _Record:
-    """The paths that were made for hook entries, in the state directory; a file alone can't tell who made it."""
+    """What the state directory remembers: a file alone can't tell who made it, nor a host where there are entries.
+
+    ``created`` are paths that were made for entries, ``holders`` users and agents in whose settings entries are.
+    """
 
     def __init__(self, state_dir: str) -> None:
         self._path = f"{state_dir}/hooks.json"
-        found = (_state.read_json(self._path) or {}).get("created")
-        self.created = frozenset(str(path) for path in found) if isinstance(found, list) else frozenset()
+        found = _state.read_json(self._path) or {}
+        self.created = frozenset(str(path) for path in _listed(found.get("created")))
+        self.holders = frozenset(
+            (str(pair[0]), str(pair[1]))
+            for pair in _listed(found.get("holders"))
+            if isinstance(pair, list) and len(pair) == 2  # noqa: PLR2004 - user and agent
+        )
 
-    def add(self, paths: set[str]) -> None:
-        self._keep(self.created | paths)
+    def misses(self, items: Iterable[Item]) -> bool:
+        """Whether it does not know of all ``items`` that have entries, or knows of some that have none."""
+        return _holding(items) - self.holders != set() or not self.holders.isdisjoint(_named(_without(items)))
 
-    def drop(self, paths: set[str]) -> None:
-        self._keep(self.created - paths)
+    def note(self, items: Iterable[Item]) -> None:
+        """Before entries are written: that they are, and what is made for them."""
+        self._keep(self.created | _made(items), self.holders | _holding(items))
 
-    def _keep(self, paths: frozenset[str]) -> None:
-        if paths == self.created:
+    def forget(self, items: Iterable[Item]) -> None:
+        """After entries were removed."""
+        self._keep(self.created - _left(items), self.holders - _named(_without(items)))
+
+    def _keep(self, created: frozenset[str], holders: frozenset[tuple[str, str]]) -> None:
+        if (created, holders) == (self.created, self.holders):
             return
-        self.created = paths
-        if paths:
-            _state.write_file(_state.json_file(self._path, {"created": sorted(paths)}, 0o600))
+        self.created, self.holders = created, holders
+        if created or holders:
+            content = {"created": sorted(created), "holders": sorted(holders)}
+            _state.write_file(_state.json_file(self._path, content, 0o600))
         else:
             _state.remove_file(self._path)
+
+
+def _holding(items: Iterable[Item]) -> set[tuple[str, str]]:
+    return _named(item for item in items if item.handlers and not item.error)
+
+
+def _named(items: Iterable[Item]) -> set[tuple[str, str]]:
+    return {(item.user, item.agent) for item in items}
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -15,7 +15,8 @@ description:
     touched. The other users converge, and the task then fails naming it.
   - Root works with the rights of the user in question, below directories that it holds open, so a user can't have it
     read or write anything else.
-  - The paths that were made are remembered in the state directory, so that they can be removed again.
+  - The paths that were made, and whose settings hold entries, are remembered in the state directory, so that they can
+    be removed again.
   - Only the settings in the default place are known. A user who moves them by a variable, for Claude Code
     E(CLAUDE_CONFIG_DIR), gets no entries there.
 extends_documentation_fragment:
@@ -36,6 +37,7 @@ options:
       - The users, who must exist unless O(state=absent). Null and an empty string mean none; text is separated by
         commas.
       - Each is a name, or a mapping of C(name) and C(agents) for a user who has other agents than the rest.
+      - This is the whole list; entries of the instance in settings of users who are not on it any more are removed.
     type: raw
     default: []
   agents:

@@ -250,3 +250,15 @@ def test_claude_code_takes_the_entries_for_its_own(fresh: Host) -> None:
     assert {"UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"} <= set(events)
     [tool] = [body for body in seen if body["hook_event_name"] == "PreToolUse"]
     assert tool["tool_input"]["command"] == "echo by the agent"
+
+
+def test_who_is_not_on_the_list_any_more_loses_the_entries(fresh: Host) -> None:
+    """The list is the whole one, and a removal knows of users whom nobody names."""
+    fresh.write("bea", OWN)
+    made, _, fewer, still, none = fresh.play(
+        hooks(["ada", "bea"]), hooks([], check=True), hooks(["ada"]), hooks(["ada"]), hooks([], state="absent")
+    )
+    assert fresh.read("bea") == OWN
+    assert fresh.shell("find /home/ada/.claude /var/lib/agentbox -name '*.json' 2>/dev/null || true") == ""
+    assert [item["user"] for item in fewer["hooks"] if item["removed"]] == ["bea"]
+    assert [result["changed"] for result in (made, fewer, still, none)] == [True, True, False, True]

@@ -163,7 +163,8 @@ def check(call: Call) -> int:
     """Run the checklist; never becomes root, so that it tells what this user can do."""
     from . import doctor
 
-    activity = call.run("doctor", {"agentbox_configuration": call.settings.report()})
+    only = {"agentbox_only": [call.name]} if call.settings.setting(options.NAME).asked else {}
+    activity = call.run("doctor", {"agentbox_configuration": call.settings.report(), **only})
     result = activity.results.get(HEALTH_MODULE)
     if result is None:
         raise AgentboxError("the health check gave no answer")

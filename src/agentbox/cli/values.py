@@ -39,9 +39,9 @@ port = _values.integer(1, _MAX_PORT)
 def name(value: str) -> str:
     """The name of an instance or a box."""
     if not _naming.is_name(value):
+        near = value.lower() if _naming.is_name(value.lower()) else _naming.slug(value)
         raise ValueError(
-            "must be at most 41 lower-case letters, digits and hyphens, not starting with a hyphen, "
-            f"for example {_naming.slug(value)}"
+            f"must be at most 41 lower-case letters, digits and hyphens, not starting with a hyphen, for example {near}"
         )
     return value
 
