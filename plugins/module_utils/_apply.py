@@ -15,7 +15,7 @@ from ._engine import Engine
 from ._errors import EngineAbsentError, EngineError
 from ._helper import Entry
 from ._naming import BoxPaths
-from ._payload import STOP_SECONDS, home_directories
+from ._payload import STOP_SECONDS, home_directories, leading_to_mounts
 from ._plan import BoxPlan
 from ._progress import Report
 from ._volumes import Volume, forget, mark_prepared
@@ -98,6 +98,8 @@ class Applier:
     def _create(self, box: Box, payload: Mapping[str, Any], unprepared: tuple[str, ...]) -> str:
         if unprepared:
             self._prepare_volumes(box, payload, unprepared)
+        if leading_to_mounts(box) and _naming.home_volume(self._instance, box.spec.name) not in unprepared:
+            self._make_way(box, payload)
         if box.spec.credentials == "mount":
             _credentials_box.make_mount_points(self._engine, box, box.logins)
         with self._engine.doing(f"create container {box.container}"):
@@ -116,6 +118,13 @@ class Applier:
             with self._engine.doing(f"remove container {container}"):
                 self._engine.client.remove_container(container, force=True)
             raise
+
+    def _make_way(self, box: Box, payload: Mapping[str, Any]) -> None:
+        """Have the box uid own what leads to mounts in a HOME that was prepared before they were declared."""
+        home = [mount for mount in payload["HostConfig"]["Mounts"] if mount["Target"] == _naming.BOX_HOME]
+        entries = [Entry(f"{_naming.BOX_HOME}/{path}", 0o755) for path in leading_to_mounts(box)]
+        with _helper.helper(self._engine, box, home) as container:
+            _helper.put(self._engine, container, box, entries)
 
     def _prepare_volumes(self, box: Box, payload: Mapping[str, Any], names: tuple[str, ...]) -> None:
         """Give the roots of new volumes to the box uid."""

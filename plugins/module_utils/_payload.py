@@ -6,7 +6,7 @@ billionths of a CPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from . import _naming
@@ -196,8 +196,23 @@ def home_directories(box: Box) -> dict[str, int]:
         directory = config_directory(box, manifest["config"]) if manifest.get("config") else ""
         if directory.startswith(f"{_naming.BOX_HOME}/"):
             wanted[directory.removeprefix(f"{_naming.BOX_HOME}/")] = 0o700  # it holds a login
-    parents = {"/".join(path.split("/")[:depth]) for path in wanted for depth in range(1, path.count("/") + 1)}
-    return dict(sorted({**dict.fromkeys(parents, 0o755), **wanted}.items()))
+    parents = dict.fromkeys([*_leading_to(wanted), *leading_to_mounts(box)], 0o755)
+    return dict(sorted({**parents, **wanted}.items()))
+
+
+def leading_to_mounts(box: Box) -> list[str]:
+    """Directories below HOME in which the declaration mounts something, parents first.
+
+    The engine would make them root's.
+    """
+    targets = [mount.target for mount in (*box.spec.mounts, *box.spec.volumes)] + [box.target]
+    inside = f"{_naming.BOX_HOME}/"
+    return _leading_to(target.removeprefix(inside) for target in targets if target.startswith(inside))
+
+
+def _leading_to(paths: Iterable[str]) -> list[str]:
+    parents = {"/".join(path.split("/")[:depth]) for path in paths for depth in range(1, path.count("/") + 1)}
+    return sorted(parents)
 
 
 def _bind(source: str, target: str, *, read_only: bool) -> dict[str, Any]:

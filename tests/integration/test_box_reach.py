@@ -15,7 +15,7 @@ import pytest
 
 from agentbox._shared import _naming
 from tests.integration import engines, runs
-from tests.integration.sites import Site, manifests
+from tests.integration.sites import UID, Site, manifests
 
 PROBER = Path(__file__).with_name("syscall_prober.py")
 # Answers of the strict profile, by the names of the prober. ENOSYS sends libraries their older way.
@@ -93,6 +93,7 @@ def made(engine: docker.APIClient, new_instance: Callable[[], str], module_place
             networks=[lan],
             ports=[f"{port}:8080"],
             healthcheck={"command": "test -e /tmp/ready", "interval": 1},
+            volumes=[f"{site.instance}-tools:/home/agent/.local/share/tools"],
         ),
         site.box("beside"),
         {key: value for key, value in site.box("sealed", sealed=True).items() if key != "publish"},
@@ -134,6 +135,12 @@ def test_ordinary_tools_work_behind_strict_seccomp_on_a_read_only_root(made: Mad
     assert printed == ["executed", _naming.WINDOW_LEAD, _naming.WINDOW_OBSERVER, "more"]
     refused = made.site.try_run("walled", "touch /etc/made")
     assert "Read-only file system" in refused.stdout
+
+
+def test_a_volume_in_home_and_what_leads_to_it_are_the_box_users(made: Made) -> None:
+    owners = made.site.run("walled", "stat -c %u ~/.local ~/.local/share ~/.local/share/tools").split()
+    assert owners == [str(UID)] * 3
+    made.site.run("walled", "touch ~/.local/made ~/.local/share/tools/made")
 
 
 def test_a_further_network_is_reached_by_the_box_that_joined_it(made: Made, engine: docker.APIClient) -> None:
@@ -188,3 +195,15 @@ def test_a_sealed_box_has_no_network_and_nothing_of_its_host(made: Made, engine:
         if mount["Type"] == "bind" and not mount["Source"].startswith(str(made.site.state))
     ]
     assert binds == [str(made.site.workspace("sealed"))]
+
+
+def test_what_leads_to_a_mount_that_comes_later_is_the_box_users_too(made: Made) -> None:
+    """In the HOME of a box that was there before, which is kept."""
+    made.site.run("beside", "touch ~/kept")
+    directory = made.site.workspace("data")
+    later = made.site.box("beside", mounts=[f"{directory}:/home/agent/.cargo/data/mine:ro"], recreate="drift")
+    result = made.site.converge(later)
+    assert not result.get("failed"), result
+    assert [action["action"] for action in result["actions"]][-1] == "recreate"
+    made.site.wait_for_session("beside")
+    assert made.site.run("beside", "stat -c %u ~/.cargo ~/.cargo/data ~/kept").split() == [str(UID)] * 3

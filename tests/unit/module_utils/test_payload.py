@@ -14,7 +14,7 @@ from agentbox._shared._acl import AclFacts
 from agentbox._shared._box import EngineFacts
 from agentbox._shared._errors import DeclarationError
 from agentbox._shared._host import Identity, Person
-from agentbox._shared._payload import create_payload, home_directories, keeping_volume
+from agentbox._shared._payload import create_payload, home_directories, keeping_volume, leading_to_mounts
 from agentbox._shared._spec import parse_boxes
 from agentbox._shared._state import Digester
 from tests.unit.module_utils.box_samples import (
@@ -218,6 +218,19 @@ def test_home_directories_come_with_their_parents() -> None:
     found = home_directories(box())
     assert list(found) == sorted([*shared, ".claude"])
     assert found == {**dict.fromkeys(shared, 0o755), ".claude": 0o700}
+
+
+def test_what_leads_to_mounts_in_home_is_the_box_users() -> None:
+    declared = box(
+        mounts=["/srv/key:/home/agent/.keys/box/id:ro"], volumes=["uv:/home/agent/.local/share/uv", "x:/data/x"]
+    )
+    assert leading_to_mounts(declared) == [".keys", ".keys/box", ".local", ".local/share"]
+    made = home_directories(declared)
+    assert {path: made[path] for path in leading_to_mounts(declared)} == dict.fromkeys(
+        leading_to_mounts(declared), 0o755
+    )
+    assert list(made).index(".local") < list(made).index(".local/share")
+    assert leading_to_mounts(box()) == []
 
 
 @pytest.mark.parametrize(
