@@ -80,30 +80,35 @@ def find(box: Box) -> dict[str, Login | None]:
 
 
 def _find_one(box: Box, agent: str, manifest: Mapping[str, Any]) -> Login | None:
-    key, declared, config = f"{box.spec.path}.credentials", manifest["credentials"], manifest["config"]
-    place = f"{box.setting.person.home.rstrip('/')}/{config['directory']}/{declared['file']}"
-    into = target(box, manifest)
-    if keeping_volume(box, into) is None:
-        raise DeclarationError(
-            f"{key}: {into}, where {agent} keeps its login, lies in no volume of the box",
-            f"Declare a volume that holds it, or leave env.{config.get('variable')} out",
-        )
-    if box.spec.credentials == "mount" and not declared.get("in_place"):
-        raise DeclarationError(
-            f"{key}: {agent} renews a login by another file in the place of {declared['file']}, which a mount refuses",
-            "Use seed, or declare a secret",
-        )
+    _check_place(box, agent, manifest)
+    key, declared, home = f"{box.spec.path}.credentials", manifest["credentials"], box.setting.person.home.rstrip("/")
+    place = f"{home}/{manifest['config']['directory']}/{declared['file']}"
     found = _read(key, place, box.setting.person.home)
-    if found is None:
+    facts = login_facts(declared, found[0], found[1].st_mtime) if found else None
+    if found is None or facts is None:
         return None
     content, status = found
-    facts = login_facts(declared, content, status.st_mtime)
-    if facts and box.spec.credentials == "mount" and status.st_uid != box.uid:
+    if box.spec.credentials == "mount" and status.st_uid != box.uid:
         raise DeclarationError(
             f"{key}: {place} belongs to uid {status.st_uid}, the box runs as uid {box.uid} and could not use it",
             "Use seed, or set uid",
         )
-    return Login(agent, os.path.realpath(place), into, content, facts) if facts else None
+    return Login(agent, os.path.realpath(place), target(box, manifest), content, facts)
+
+
+def _check_place(box: Box, agent: str, manifest: Mapping[str, Any]) -> None:
+    """Refuse what the agent could not keep or renew in the box."""
+    key, place = f"{box.spec.path}.credentials", target(box, manifest)
+    if keeping_volume(box, place) is None:
+        raise DeclarationError(
+            f"{key}: {place}, where {agent} keeps its login, lies in no volume of the box",
+            f"Declare a volume that holds it, or leave env.{manifest['config'].get('variable')} out",
+        )
+    if box.spec.credentials == "mount" and not manifest["credentials"].get("in_place"):
+        raise DeclarationError(
+            f"{key}: {agent} renews a login by another file in the place of {place}, which a mount refuses",
+            "Use seed, or declare a secret",
+        )
 
 
 def target(box: Box, manifest: Mapping[str, Any]) -> str:

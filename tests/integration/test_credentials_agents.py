@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import yaml
 
 from tests.integration import engines, runs
 from tests.integration.sites import UID, Site
+from tests.integration.workshops import Workshop
 
 LATER = 4_102_444_800  # seconds since the epoch
 START = 60.0  # seconds for an agent to show its first screen
@@ -99,30 +99,36 @@ def test_what_claude_stores_beside_a_mounted_login_is_stored_on_the_host(instanc
     assert [path.name for path in (home / ".claude").iterdir()] == [".credentials.json"]
 
 
-@pytest.fixture
-def codex_image(instance: str, engine: docker.APIClient) -> Iterator[str]:
-    """An image with the real Codex, built as any other."""
-    name = f"{instance}:latest"
-    run = runs.play(
-        [runs.role_task("image", {"image_name": name, "image_agents": ["codex"], "image_instance": instance})]
-    )
-    assert not run.failed, run.output
-    yield name
-    engine.remove_image(name, force=True)
+# On top of the stand-in's image, whose rest is that of every image.
+CODEX = """\
+ARG BASE
+FROM ${BASE}
+USER root
+ARG VERSION_CODEX
+RUN npm install --global --prefix /usr/local --cache /tmp/npm "@openai/codex@${VERSION_CODEX}" && rm -rf /tmp/npm
+USER agent
+"""
 
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_codex_finds_its_login_in_a_directory_that_was_not_there_and_asks_nothing(
-    codex_image: str, instance: str, place: Path
+    workshop: Workshop, instance: str, place: Path
 ) -> None:
+    built = workshop.build(dockerfile=CODEX, files={}, manifests={"codex": manifest("codex")}, agents=["codex"])
+    assert not built.get("failed"), built["msg"]
     site, home = Site(instance, place), place / "home"
     claims = base64.urlsafe_b64encode(json.dumps({"exp": LATER, "email": "pat@person.example"}).encode()).decode()
     token = f"e30.{claims.rstrip('=')}.c2ln"
     tokens = {"id_token": token, "access_token": token, "refresh_token": "rt-x", "account_id": "x"}
     log_in(home, "codex", {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": tokens})
     box = site.box(
-        "one", image=codex_image, lead="codex", agents=["codex"], memory="2g", env={"CODEX_HOME": "/home/agent/x/codex"}
+        "one",
+        image=workshop.tag,
+        lead="codex",
+        agents=["codex"],
+        memory="2g",
+        env={"CODEX_HOME": "/home/agent/x/codex"},
     )
     converged(site, home, {**box, "credentials": "seed"})
     assert "Logged in using ChatGPT" in site.run("one", "codex login status 2>&1")

@@ -230,7 +230,9 @@ def test_a_login_is_mounted_only_where_the_box_can_use_it(home: Path) -> None:
 
 def test_a_login_that_its_agent_can_only_replace_is_not_mounted(home: Path) -> None:
     box = made(home, credentials="mount", lead="codex", agents=["codex"])
-    with pytest.raises(DeclarationError, match=r"codex renews a login by another file in the place of auth\.json"):
+    with pytest.raises(
+        DeclarationError, match=r"codex renews a login by another file in the place of /home/agent/\.codex/auth\.json"
+    ):
         logins(box.spec).of(box)
 
 
