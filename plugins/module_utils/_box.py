@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import _host, _naming
+from ._contradictions import target_problems
 from ._credentials import LoginFacts
 from ._errors import DeclarationError
 from ._host import Identity, Person, WorkspaceFacts
 from ._naming import BoxPaths
-from ._spec import BoxSpec, most_memory, target_problems
+from ._spec import BoxSpec, most_memory
 from ._values import HOST_TIMEZONE
 
 RELAY_SOCKET = "observer.sock"
