@@ -116,7 +116,7 @@ def default_state_root(euid: int, environ: dict[str, str]) -> str:
 
 @dataclass(frozen=True)
 class BoxPaths:
-    """Where the files of one box lie on its host. All absolute."""
+    """Where the files of one box lie on its host. All absolute. Asked for fifty times per box, so plain text."""
 
     state_dir: str  # <state root>/<instance>
     box: str
@@ -124,35 +124,35 @@ class BoxPaths:
     @property
     def directory(self) -> str:
         """Mode 0711; holds the record and the directories mounted into the box."""
-        return str(PurePosixPath(self.state_dir, "boxes", self.box))
+        return f"{self.state_dir}/boxes/{self.box}"
 
     @property
     def record(self) -> str:
         """JSON without secrets, mode 0600."""
-        return str(PurePosixPath(self.directory, "record.json"))
+        return f"{self.directory}/record.json"
 
     @property
     def mount(self) -> str:
         """Mounted read-only at /agentbox: entry.sh, attach.sh, tmux.conf, box.json, passwd, secrets/."""
-        return str(PurePosixPath(self.directory, "mount"))
+        return f"{self.directory}/mount"
 
     @property
     def passwd(self) -> str:
-        return str(PurePosixPath(self.mount, "passwd"))
+        return f"{self.mount}/passwd"
 
     @property
     def secrets(self) -> str:
         """One file per secret, mode 0400, owned by the box uid; the directory is 0500 of the box uid."""
-        return str(PurePosixPath(self.mount, "secrets"))
+        return f"{self.mount}/secrets"
 
     def agent_settings(self, agent: str) -> str:
         """Settings of an agent (hooks), mounted read-only where its manifest says."""
-        return str(PurePosixPath(self.directory, agent))
+        return f"{self.directory}/{agent}"
 
     @property
     def relay(self) -> str:
         """Directory of the link's socket, mounted read-only at /run/agentbox; never re-created."""
-        return str(PurePosixPath(self.state_dir, "relay", self.box))
+        return f"{self.state_dir}/relay/{self.box}"
 
 
 def state_dir(state_root: str, instance: str) -> str:

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from . import _values as values
@@ -112,7 +113,11 @@ class BoxSpec:
         return [*page, *(("ports", port.at) for port in self.ports)]
 
     def canonical(self) -> dict[str, Any]:
-        """Plain JSON values, the same for every spelling of one declaration."""
+        """Plain JSON values, the same for every spelling of one declaration. What they hold is to be read only."""
+        return dict(self._canonical)
+
+    @cached_property
+    def _canonical(self) -> dict[str, Any]:
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         for key in _SETS:
             plain[key].sort(key=str)
