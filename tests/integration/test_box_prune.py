@@ -30,17 +30,21 @@ def test_only_own_boxes_are_pruned(
     assert not site.converge_here(site.box("one", **LIGHT), site.box("two", **LIGHT))["failed"]
     assert not somebody.converge_here(somebody.box("theirs", **LIGHT))["failed"]
     assert not neighbour.converge_here(neighbour.box("one", **LIGHT))["failed"]
-    named, labelled = f"{instance}-three", f"{instance}-four"
+    named, labelled, copied = f"{instance}-three", f"{instance}-four", f"{instance}-copy"
     labels = {
+        _naming.LABEL_MANAGED: "",
         _naming.LABEL_INSTANCE: instance,
         _naming.LABEL_BOX: "four",
         _naming.LABEL_STATE_DIR: str(site.state),
     }
+    # As of a container that somebody runs from an image that was made of box one.
+    labels_of_one = {**labels, _naming.LABEL_MANAGED: "true", _naming.LABEL_BOX: "one"}
     engine.create_container(engines.IMAGE, ["true"], name=named, labels={"agentbox.test": "prune"})
     try:
         engine.create_container(engines.IMAGE, ["true"], name=labelled, labels=labels)
+        engine.create_container(engines.IMAGE, ["true"], name=copied, labels=labels_of_one)
         (site.state / "boxes" / "three").mkdir()  # of a box that is half gone; others took its name
-        foreign = [named, labelled, somebody.container("theirs"), neighbour.container("one")]
+        foreign = [named, labelled, copied, somebody.container("theirs"), neighbour.container("one")]
         before = everything(engine, foreign)
 
         pruned = site.converge_here(site.box("two", **LIGHT), prune=True)

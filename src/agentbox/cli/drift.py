@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentbox._shared import _adopt, _health_expected, _naming, _recorded, _report, _state
+from agentbox._shared import _adopt, _health_box, _health_expected, _naming, _proxy, _recorded, _report, _state
 from agentbox._shared._errors import StateError
 
 from . import exits, listing, seen
@@ -19,6 +19,7 @@ from .streams import answer, say
 EXIT_CODES = {"ok": exits.OK, "drift": exits.DRIFT, "failed": exits.FAILED}
 # Tags of what a drift of boxes is not about.
 _SKIPPED = ("docker", "tmux", "image", "install", "verify")
+_GIT_IDENTITY, _GH_LOGIN = "/etc/gitconfig", f"{_naming.BOX_HOME}/.config/gh"
 _LONGEST = 60  # characters of a value in a line
 
 
@@ -31,8 +32,9 @@ def tell(call: Call) -> int:
     for box in boxes:
         call.claim(box)
     declared = declarations(call.state_dir, call.instance, boxes)
+    variables = {"agentbox_boxes": declared, **surroundings(boxes)}
     try:
-        activity = call.run("site", {"agentbox_boxes": declared}, _SKIPPED, check=True)
+        activity = call.run("site", variables, _SKIPPED, check=True)
     except PlaybookFailedError as error:
         say(f"error: {error}")
         activity = error.activity
@@ -55,6 +57,29 @@ def declarations(state_dir: str, instance: str, boxes: Iterable[SeenBox]) -> lis
         {"name": name, "state": "adopted", "container": adopted[name].container}
         for name in sorted(adopted.keys() - names)
     ]
+
+
+def surroundings(boxes: Iterable[SeenBox]) -> dict[str, Any]:
+    """Variables for what boxes got from whoever made them: proxy and identity, which no container can lose.
+
+    Taken from the boxes themselves, so that who asks does not seem to have changed them.
+    """
+    made = [box.inspect for box in boxes if not box.adopted]
+    environments = [_health_box.environment(inspect) for inspect in made]
+    proxies = [{name: found.get(name, "") for name in _proxy.VARIABLES} for found in environments]
+    mounts = [mount for inspect in made for mount in inspect["HostConfig"].get("Mounts") or []]
+    sources = {mount["Target"]: Path(mount["Source"]) for mount in mounts}
+    git, gh = sources.get(_GIT_IDENTITY), sources.get(_GH_LOGIN)
+    homes = [
+        *([git.parent] if git and git.name == ".gitconfig" else []),
+        *([gh.parent.parent] if gh and gh.match(".config/gh") else []),
+    ]
+    return {
+        "box_git_identity": git is not None,
+        "box_gh_login": gh is not None,
+        **({"agentbox_proxy": proxies[0]} if proxies else {}),
+        **({"agentbox_identity_home": str(homes[0])} if homes else {}),
+    }
 
 
 def _recorded_names(state_dir: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,28 @@ def test_every_box_that_was_made_or_adopted_is_declared_again(tmp_path: Path) ->
 def test_a_box_without_a_record_is_named(tmp_path: Path) -> None:
     with pytest.raises(StateError, match=r"boxes/web/record.json does not say what box web should be"):
         drift.declarations(str(tmp_path), "abx", [seen(tmp_path, "web")])
+
+
+def test_who_asks_does_not_seem_to_have_changed_proxy_and_identity(tmp_path: Path) -> None:
+    mounts = [{"Target": "/etc/gitconfig", "Source": "/home/dev/.gitconfig"}]
+    box = seen(tmp_path, "web")
+    made = {
+        "Config": {"Env": ["A=b", "HTTPS_PROXY=http://proxy.example", "https_proxy=http://proxy.example"]},
+        "HostConfig": {"Mounts": mounts},
+    }
+    found = drift.surroundings([replace(box, inspect=made)])
+    assert found == {
+        "agentbox_proxy": {
+            "http_proxy": "",
+            "https_proxy": "http://proxy.example",
+            "all_proxy": "",
+            "no_proxy": "",
+        },
+        "agentbox_identity_home": "/home/dev",
+        "box_git_identity": True,
+        "box_gh_login": False,
+    }
+    assert drift.surroundings([]) == {"box_git_identity": False, "box_gh_login": False}
 
 
 def test_differences_actions_and_errors_are_told_box_by_box() -> None:
