@@ -109,7 +109,9 @@ def boxes() -> str:
 
 
 def cli() -> str:
-    commands = [(f"`agentbox {command.name}`", cell(command.help)) for command in COMMANDS]
+    commands = [
+        (f"`agentbox {command.name} {command.operand}".rstrip() + "`", cell(command.help)) for command in COMMANDS
+    ]
     options = [
         (
             ", ".join(f"`{flag}`" for flag in (*option.flags, option.off) if flag),

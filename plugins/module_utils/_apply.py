@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import _acl, _actions, _adopt, _credentials_box, _credentials_host, _helper, _naming, _state, _swap
+from . import _acl, _actions, _adopt, _backup_note, _credentials_box, _credentials_host, _helper, _naming, _state, _swap
 from ._actions import Action
 from ._box import Box
 from ._credentials_host import Seed
@@ -191,6 +191,7 @@ class Applier:
         self._engine.remove_volume(action.detail)
         forget(self._state_dir, action.detail)
         _credentials_host.forget(self._state_dir, action.detail)
+        _backup_note.forget(self._state_dir, action.detail)
 
 
 def _in_one_network(payload: Mapping[str, Any]) -> dict[str, Any]:

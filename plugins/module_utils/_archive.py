@@ -14,7 +14,7 @@ import re
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -28,7 +28,7 @@ _LEVEL = 1  # of gzip: beyond it a builder waits minutes for a tenth less
 _CHUNKS_AHEAD = 8  # of 2 MiB
 _LOADED = re.compile(r"^Loaded image(?: ID)?: (?P<image>\S+)$", re.MULTILINE)
 _MOST_LIST = 1 << 20  # bytes of a list in an archive; those of one image have some hundred
-_DAMAGES = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError)
+DAMAGES = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError)
 # Where the index of the OCI layout names images; Docker's own list has them under RepoTags.
 _NAME_ANNOTATIONS = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 
@@ -48,31 +48,38 @@ class Archive:
 
 def save(engine: Engine, image_id: str, path: str, uid: int, report: Report) -> Archive:
     """Write an image to ``path``, readable by ``uid`` only. What was there stays until the new file is complete."""
+    with new_file(path, uid) as stream:
+        hashing = Hashing(stream)
+        with compressed(hashing) as packed:
+            report("save: packing the image")
+            _pack(engine, image_id, packed, report)
+    return Archive(path, hashing.checksum, Path(path).stat().st_size)
+
+
+@contextmanager
+def new_file(path: str, uid: int) -> Iterator[IO[bytes]]:
+    """A file for ``uid`` only, from its first byte. It takes its place when all of it was written, durably."""
     target = Path(path)
     temporary = target.with_name(f".{target.name}.new")
     try:
         temporary.unlink(missing_ok=True)  # left by a killed run
-        checksum = _write(engine, image_id, temporary, uid, report)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            if os.fstat(descriptor).st_uid != uid:
+                os.fchown(descriptor, uid, -1)
+            yield stream
+            stream.flush()
+            os.fsync(descriptor)
         temporary.rename(target)
     except OSError as error:
         raise ArchiveError(f"cannot write {path}: {error.strerror or error}", "Free space there") from error
     finally:
         temporary.unlink(missing_ok=True)
-    return Archive(path, checksum, target.stat().st_size)
 
 
-def _write(engine: Engine, image_id: str, path: Path, uid: int, report: Report) -> str:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        if os.fstat(descriptor).st_uid != uid:
-            os.fchown(descriptor, uid, -1)
-        hashing = _Hashing(stream)
-        with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=hashing, mtime=0) as packed:
-            report("save: packing the image")
-            _pack(engine, image_id, packed, report)
-        stream.flush()
-        os.fsync(descriptor)
-    return hashing.checksum
+def compressed(stream: Any) -> gzip.GzipFile:
+    """What is written into it goes into ``stream`` compressed, the same bytes for the same content."""
+    return gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=stream, mtime=0)
 
 
 def _pack(engine: Engine, image_id: str, packed: gzip.GzipFile, report: Report) -> None:
@@ -119,8 +126,8 @@ def _inspect(path: str, checksum: str) -> None:
     lists: dict[str, Any] = {}
     try:
         with Path(path).open("rb") as stream:
-            hashing = _Hashing(stream)
-            with suppress(*_DAMAGES), gzip.GzipFile(fileobj=hashing) as unpacked:
+            hashing = Hashing(stream)
+            with suppress(*DAMAGES), gzip.GzipFile(fileobj=hashing) as unpacked:
                 lists = _lists(unpacked)
             while hashing.read(1 << 20):
                 pass
@@ -165,7 +172,7 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
-class _Hashing(io.RawIOBase):
+class Hashing(io.RawIOBase):
     """A file that is written or read once, front to back, and hashed on the way."""
 
     def __init__(self, stream: IO[bytes]) -> None:

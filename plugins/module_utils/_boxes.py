@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import _actions, _adopt, _credentials_host, _files, _naming, _plan, _state, _volumes
+from . import _actions, _adopt, _backup_note, _credentials_host, _files, _naming, _plan, _state, _volumes
 from ._actions import Action
 from ._apply import Applier
 from ._box import Box, ImageFacts, Setting
@@ -299,7 +299,8 @@ class _Run:
         """What goes of the state directory: all of it, or all but what is noted of volumes that stay."""
         state_dir = self._request.setting.state_dir
         if keep_notes:
-            kept = (_naming.lock_path(state_dir), _volumes.notes(state_dir), _credentials_host.directory(state_dir))
+            notes = (_volumes.notes, _credentials_host.directory, _backup_note.directory)
+            kept = [_naming.lock_path(state_dir), *(directory(state_dir) for directory in notes)]
             return [path for path in _state.entries(state_dir) if path not in kept]
         return [state_dir] if os.path.lexists(state_dir) else []
 

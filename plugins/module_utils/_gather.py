@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from . import _adopt, _box, _files, _host, _naming, _ownership, _plan, _running, _state, _swap, _volumes
+from . import _adopt, _backup_note, _box, _files, _host, _naming, _ownership, _plan, _running, _state, _swap, _volumes
 from ._adopt import Adoption
 from ._advisory import unenforced_limits
 from ._box import Box, EngineFacts, ImageFacts, Setting
@@ -318,6 +318,7 @@ class Gatherer:
         live, swap = self.live(box.spec.name)
         key = f"{box.spec.path}.name"  # checked before anything is asked of the container
         _ownership.check_owner(key, live, self._setting.instance, box.spec.name, self._setting.state_dir)
+        _backup_note.check_complete(self._setting.state_dir, self._setting.instance, box.spec.name, self._volumes)
         facts = self._image_facts(box.spec.image)
         self._warn_of_leftover(box, swap)
         secrets = self._secrets.get(box.spec.name, {})

@@ -28,25 +28,55 @@ class Entry:
     modified: float | None = None  # None: now
 
 
+@dataclass(frozen=True)
+class Place:
+    """What a helper stands beside: the ``container`` of a box by its name, the image that the helper gets, whose it is.
+
+    ``labels`` are more labels of the helper, for a run that finds it left behind.
+    """
+
+    container: str
+    image: str
+    uid: int
+    instance: str
+    state_dir: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The helper's own name."""
+        return f"{self.container}{SUFFIX}"
+
+
 @contextmanager
 def helper(
     engine: Engine, box: Box, mounts: Iterable[Mapping[str, Any]], command: Sequence[str] = _DONE
+) -> Iterator[str]:
+    """As ``beside``, for a declared box and with its image."""
+    place = Place(box.container, box.spec.image, box.uid, box.setting.instance, box.setting.state_dir)
+    with beside(engine, place, mounts, command) as container:
+        yield container
+
+
+@contextmanager
+def beside(
+    engine: Engine, place: Place, mounts: Iterable[Mapping[str, Any]], command: Sequence[str] = _DONE
 ) -> Iterator[str]:
     """The id of a container with ``mounts`` of a box, gone afterwards. Whoever starts it runs ``command`` as the box.
 
     What is put into it follows no link out of the volumes, whatever an agent has left there: nothing else of the host
     is mounted.
     """
-    name = f"{box.container}{SUFFIX}"
     config = {
-        "Image": box.spec.image,
-        "User": f"{box.uid}:{_naming.BOX_GID}",
+        "Image": place.image,
+        "User": f"{place.uid}:{_naming.BOX_GID}",
         "Entrypoint": [],
         "Cmd": list(command),
         "Labels": {
+            **place.labels,
             _naming.LABEL_MANAGED: "true",
-            _naming.LABEL_INSTANCE: box.setting.instance,
-            _naming.LABEL_STATE_DIR: box.setting.state_dir,
+            _naming.LABEL_INSTANCE: place.instance,
+            _naming.LABEL_STATE_DIR: place.state_dir,
         },
         "HostConfig": {
             "NetworkMode": "none",
@@ -55,24 +85,31 @@ def helper(
             "Mounts": list(mounts),
         },
     }
-    _remove_left(engine, box, name)
-    with engine.doing(f"reach into the volumes of {box.container}"):
-        created = str(engine.client.create_container_from_config(config, name)["Id"])
+    remove_left(engine, place)
+    with engine.doing(f"reach into the volumes of {place.container}"):
+        created = str(engine.client.create_container_from_config(config, place.name)["Id"])
         try:
             yield created
         finally:
             engine.client.remove_container(created, force=True)
 
 
-def _remove_left(engine: Engine, box: Box, name: str) -> None:
+def left(engine: Engine, place: Place) -> dict[str, Any] | None:
+    """What a killed run left. Raises ``ForeignBoxError`` when it is somebody else's."""
+    found = engine.inspect_container(place.name)
+    if found and not _ownership.is_own(found["Config"].get("Labels") or {}, place.instance, place.state_dir):
+        raise _ownership.ForeignBoxError(
+            f"container {place.name} exists and was not made by this run's user", "Rename it"
+        )
+    return found
+
+
+def remove_left(engine: Engine, place: Place) -> None:
     """Remove what a killed run left."""
-    found = engine.inspect_container(name)
-    if not found:
-        return
-    if not _ownership.is_own(found["Config"].get("Labels") or {}, box.setting.instance, box.setting.state_dir):
-        raise _ownership.ForeignBoxError(f"container {name} exists and was not made by this run's user", "Rename it")
-    with engine.doing(f"remove container {name}"):
-        engine.client.remove_container(found["Id"], force=True)
+    found = left(engine, place)
+    if found:
+        with engine.doing(f"remove container {place.name}"):
+            engine.client.remove_container(found["Id"], force=True)
 
 
 def put(engine: Engine, container: str, box: Box, entries: Iterable[Entry]) -> None:

@@ -1,4 +1,4 @@
-"""The command line: ``agentbox up|shell|rebuild|doctor|down|attach|ls|logs|stop``.
+"""The command line: ``agentbox up|shell|rebuild|doctor|down|attach|ls|logs|stop|export|import``.
 
 It resolves options, runs the collection's playbooks and hands the terminal over to a box; it never changes a
 container itself.

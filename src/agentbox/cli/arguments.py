@@ -10,7 +10,7 @@ import agentbox
 
 from . import exits
 from .exits import UsageError
-from .options import ADDRESS, BOX, INSTANCE, Option, suggestion
+from .options import ADDRESS, BOX, BUILD_NETWORK, INSTANCE, NO_CACHE, PORT, WORKSPACE, Option, suggestion
 
 DEFAULT_COMMAND = "up"
 
@@ -33,6 +33,7 @@ class Command:
     help: str
     options: tuple[Option, ...]
     switches: tuple[Switch, ...] = ()
+    operand: str = ""  # what it works on, one word without a flag
 
 
 COMMANDS = (
@@ -69,6 +70,24 @@ COMMANDS = (
         ),
     ),
     Command("stop", "stop the box; `up` starts it again", ADDRESS),
+    Command(
+        "export",
+        "write the box's HOME and declaration into a file, without logins, secrets and workspace",
+        ADDRESS,
+        (
+            Switch(
+                "--output", "the file; by default <box>-<UTC time>.agentbox.tar.gz here", metavar="FILE", default=""
+            ),
+            Switch("--with-logins", "with the logins of agents: whoever has the file is logged in"),
+            Switch("--with-secrets", "with the values of secrets"),
+        ),
+    ),
+    Command(
+        "import",
+        "make a box from a file that `export` wrote, in this directory or --workspace, and start it",
+        (WORKSPACE, PORT, BUILD_NETWORK, NO_CACHE, *ADDRESS),
+        operand="FILE",
+    ),
 )
 BY_NAME = {command.name: command for command in COMMANDS}
 
@@ -136,6 +155,8 @@ def _add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
         _add_option(parser, option)
     for switch in command.switches:
         _add_switch(parser, switch)
+    if command.operand:
+        parser.add_argument("operand", metavar=command.operand)
 
 
 def _add_option(parser: argparse.ArgumentParser, option: Option) -> None:

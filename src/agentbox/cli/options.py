@@ -146,6 +146,10 @@ class Settings:
     def setting(self, option: Option) -> Setting:
         return self._settings[option]
 
+    def having(self, option: Option, value: Any, source: str) -> Settings:
+        """The same with one value in place of what was resolved."""
+        return Settings({**self._settings, option: Setting(value, source)})
+
     def report(self) -> dict[str, dict[str, str]]:
         """``{key: {value, source}}``, as the health check shows it."""
         return {
