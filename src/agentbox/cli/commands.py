@@ -8,20 +8,16 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from agentbox._shared import _backup, _backup_note, _naming, _report
-from agentbox._shared._backup import Contents
+from agentbox._shared import _naming, _report
 from agentbox._shared._engine import Engine
 from agentbox._shared._errors import AgentboxError, EngineAbsentError, EngineError
-from agentbox._shared._volumes import Volume
 
 from . import (
-    backups,
     config_file,
     declaration,
     differences,
@@ -42,7 +38,6 @@ from .seen import SeenBox
 from .streams import answer, say
 
 HEALTH_MODULE = "agentbox.fleet.health"
-BACKUP_MODULE = "agentbox.fleet.box_backup"
 # Tags of the roles that prepare a host for its boxes.
 HOST_ROLES = ("docker", "tmux", "image")
 
@@ -188,56 +183,19 @@ def tell_drift(call: Call) -> int:
 
 def export(call: Call) -> int:
     """Write the box into a file."""
+    from . import backups
+
     _, box = _existing_box(call)
     call.claim(box)
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    file = call.user.expand(call.arguments.output or f"{box.name}-{stamp}.agentbox.tar.gz")
-    if file.exists():
-        raise UsageError(f"{file} exists already", "Choose another file with --output")
-    wanted = {
-        "name": box.name,
-        "file": str(file),
-        "logins": call.arguments.with_logins,
-        "secrets": call.arguments.with_secrets,
-    }
-    activity = call.run("export", {"agentbox_exports": [wanted]})
-    [result] = activity.results[BACKUP_MODULE]["boxes"]
-    answer(backups.exported(box.name, file, result, shlex.join(["agentbox", "import", file.name])))
-    return exits.OK
+    return backups.export(call, box)
 
 
 def import_(call: Call) -> int:
     """Make a box from a file that ``export`` wrote, and do what ``up`` does."""
-    engine = call.engine_if_there()
-    file = call.user.expand(call.arguments.operand)
-    try:
-        contents = _backup.inspect(str(file))
-    except AgentboxError as error:
-        raise UsageError(error.message, error.hint) from error
-    if not call.settings.setting(options.NAME).asked:
-        call = replace(call, settings=call.settings.having(options.NAME, contents.manifest.box, "the backup"))
-    directory = workspace.choose(call.settings, call.user, Path.cwd())
-    if engine:
-        _refuse_existing(call, engine, contents, directory or call.user.own_workspace)
-    for warning in backups.warnings(contents):
-        say(warning)
-    wanted = backups.declaration(contents, call.name, directory, call.settings[options.PORT])
-    arriving = {"file": str(file), "name": call.name, "workspace": wanted.get("workspace")}
-    return _converge(call, "import", wanted, None, more={"agentbox_imports": [arriving]})
+    from . import backups
 
-
-def _refuse_existing(call: Call, engine: Engine, contents: Contents, directory: Path) -> None:
-    """Raise ``UsageError`` when there is a box of that name, or a HOME that did not come from this very file."""
-    there = f"box {call.name}" if call.find(engine) else ""
-    home = _naming.home_volume(call.instance, call.name)
-    volume = next((Volume.from_api(row) for row in engine.volumes() if row["Name"] == home), None)
-    if volume and not there:
-        note = _backup_note.read(call.state_dir, volume)
-        if note is None or (note.complete and note.digest != contents.digest):
-            there = f"HOME of box {call.name} (volume {home})"
-    if there:
-        free = workspace.proposed_name(directory, taken=call.name)
-        raise UsageError(f"there is a {there} already, and nothing is written over it", f"Add: --name {free}")
+    coming = backups.read(call, call.engine_if_there())
+    return _converge(coming.call, "import", coming.declaration, None, more=coming.variables)
 
 
 HANDLERS: Mapping[str, Callable[[Call], int]] = {
