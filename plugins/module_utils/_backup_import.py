@@ -26,6 +26,7 @@ from ._volumes import Volume, mark_prepared
 
 IMPORT = "import"
 _STEP = 64 << 20  # bytes between two lines of progress
+_PART = 64 << 10  # bytes; most files are small
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,10 @@ def bring(request: Request, wanted: Sequence[Wanted]) -> list[Result]:
         volumes = {item["Name"]: Volume.from_api(item) for item in (request.engine.volumes() if request.engine else ())}
         planned = [_plan_one(request, item, volumes) for item in wanted]
         _refuse_twice(planned)
-        for result, job in planned:
-            if job and not result.error and not request.check:
-                _apply_one(request, result, job)
+        if request.engine and not request.check:
+            for result, job in planned:
+                if job and not result.error:
+                    _apply_one(request, request.engine, result, job)
     return [result for result, _ in planned]
 
 
@@ -109,7 +111,7 @@ def _decide(
 def _refuse_existing(request: Request, name: str, volume: Volume | None) -> None:
     container = _naming.container_name(request.instance, name)
     hint = "Import under another name: --name"
-    for existing in (container, f"{container}{ASIDE}") if request.engine else ():
+    for existing in (container, f"{container}{ASIDE}"):
         if request.engine and request.engine.inspect_container(existing):
             raise BackupError(f"there is a container {existing} already", hint)
     if volume:
@@ -132,11 +134,9 @@ def _refuse_twice(planned: Sequence[tuple[Result, _Job | None]]) -> None:
             result.error, result.actions = f"box {result.name} is imported twice", []
 
 
-def _apply_one(request: Request, result: Result, job: _Job) -> None:
-    if request.engine is None:
-        raise AssertionError("only check mode does without an engine")
+def _apply_one(request: Request, engine: Engine, result: Result, job: _Job) -> None:
     try:
-        _restore(request, request.engine, job)
+        _restore(request, engine, job)
     except (AgentboxError, OSError) as error:
         result.error = str(error)
 
@@ -207,11 +207,17 @@ def _path(name: str) -> str:
 
 
 def _told(request: Request, job: _Job, parts: Iterator[bytes]) -> Iterator[bytes]:
-    written, told = 0, 0
+    """The same bytes in parts that are worth sending, with a line of progress now and then."""
+    waiting, sent, told = bytearray(), 0, 0
     for part in parts:
-        written += len(part)
-        if written - told >= _STEP:
-            told = written
-            request.report(f"import {job.place.container}: {written >> 20} of {job.contents.size >> 20} MiB")
-        if part:  # one without content would end the request
-            yield part
+        waiting += part
+        if len(waiting) < _PART:
+            continue
+        yield bytes(waiting)
+        sent += len(waiting)
+        waiting.clear()
+        if sent - told >= _STEP:
+            told = sent
+            request.report(f"import {job.place.container}: {sent >> 20} of {job.contents.size >> 20} MiB")
+    if waiting:  # a part without content would end the request
+        yield bytes(waiting)
