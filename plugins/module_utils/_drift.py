@@ -126,7 +126,7 @@ def _of_field(item: Field, payload: Mapping[str, Any], live: Live, seen: Any) ->
     held = live.enforced.memory_held or 0 if live.enforced else 0
     if "Memory" in item.updates and held > payload["HostConfig"]["Memory"]:
         # The kernel would refuse, or with cgroup v2 end processes.
-        return Drift(item.path, declared, f"{seen}, of which {_live_fields.limit(held)} are in use")
+        return Drift(item.path, declared, f"{seen}, and more in use than declared")
     updates = item.updates if live.updatable and _may_update(item.updates, live.container) else ()
     return Drift(item.path, declared, seen, bool(updates), updates)
 

@@ -6,6 +6,7 @@ A fault says whether the living container can be put right; otherwise only a new
 from __future__ import annotations
 
 import contextlib
+import io
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,6 +41,11 @@ class Target:
     @property
     def paths(self) -> _naming.BoxPaths:
         return self.site.paths(self.name)
+
+    @property
+    def image(self) -> str:
+        """An image of the box's own, for a box that is to see it rebuilt."""
+        return f"{self.site.instance}-{self.name}:latest"
 
     @property
     def entry(self) -> Path:
@@ -130,6 +136,13 @@ def _relabel(target: Target) -> None:
         target.engine.start(created)
 
 
+def _rebuild(target: Target) -> None:
+    """Another image takes the tag of the box's."""
+    recipe = f"FROM {engines.IMAGE}\nLABEL {_naming.LABEL_CONTEXT}=rebuilt-for-{target.name}\n"
+    built = target.engine.build(fileobj=io.BytesIO(recipe.encode()), tag=target.image, rm=True, decode=True)
+    assert not [line["error"] for line in built if "error" in line]
+
+
 def _remove(target: Target) -> None:
     target.engine.remove_container(target.container, force=True)
 
@@ -139,7 +152,9 @@ def _remove_with_home(target: Target) -> None:
     target.engine.remove_volume(_naming.home_volume(target.site.instance, target.name))
 
 
+REBUILT = Fault("image rebuilt", "image", _rebuild, anew=True)
 FAULTS = (
+    REBUILT,
     Fault("label edited", "label", _relabel, anew=True, stage=0),
     Fault("disconnected", "network", _disconnect, of="bridge"),
     Fault("in a foreign network", "networks", _join, of="bridge"),

@@ -5,6 +5,7 @@ Pairs are numbered and made from their number alone, so that a failing one can b
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,13 +17,13 @@ import pytest
 
 from agentbox._shared import _naming
 from agentbox._shared._boxes import BoxResult, Outcome
-from tests.integration import direct, faults
-from tests.integration.faults import FAULTS, Fault, Target
+from tests.integration import direct, engines, faults
+from tests.integration.faults import FAULTS, REBUILT, Fault, Target
 from tests.integration.sites import Site
 
 BATCH = 20  # pairs that one run converges
 BATCHES = 10
-ALWAYS = 1  # the batch with most kinds of faults
+ALWAYS = 9  # the batch with most kinds of faults
 VALUE = "value-of-a-secret"
 # Values of options, each with another spelling of it. The first is the default.
 IN_PLACE: Mapping[str, list[tuple[Any, Any]]] = {
@@ -96,7 +97,8 @@ class Pair:
         data = site.directory / "data"
         filled = {option: _filled(value, data=data, instance=site.instance) for option, value in written.items()}
         rules = {"state": self.state[now], "recreate": self.recreate}
-        return direct.box(site, self.name, **filled, **rules)
+        image = {"image": f"{site.instance}-{self.name}"} if REBUILT in self.faults else {}
+        return direct.box(site, self.name, **filled, **rules, **image)
 
 
 def _filled(value: Any, **names: Any) -> Any:
@@ -179,9 +181,21 @@ def batch(
     (place / "data").mkdir(parents=True)
     site = Site(new_instance(), place)
     pairs = [generated(request.param * BATCH + index) for index in range(BATCH)]
-    labels = {_naming.LABEL_INSTANCE: site.instance}
+    with contextlib.ExitStack() as stack:
+        for pair in pairs:
+            if REBUILT in pair.faults:
+                image = Target(engine, site, pair.name).image
+                engine.tag(engines.IMAGE, image.removesuffix(":latest"), "latest")
+                stack.callback(engine.remove_image, image)
+        yield lived(engine, site, pairs)
+        absent = [{"name": pair.name, "state": "absent"} for pair in pairs]
+        direct.converge(site, absent, remove_volumes=True)
+
+
+def lived(engine: docker.APIClient, site: Site, pairs: list[Pair]) -> Batch:
+    """Make the boxes of ``pairs``, let happen what happens to them, and converge what is declared then."""
     for suffix in (faults.FOREIGN, "lan"):
-        engine.create_network(f"{site.instance}-{suffix}", labels=labels)
+        engine.create_network(f"{site.instance}-{suffix}", labels={_naming.LABEL_INSTANCE: site.instance})
     secrets = {pair.name: {faults.SECRET: VALUE} for pair in pairs if pair.secrets}
     made = direct.converge(site, [pair.declaration(site, now=False) for pair in pairs], secrets=secrets)
     assert made.failures == []
@@ -196,9 +210,7 @@ def batch(
     declared = [pair.declaration(site, now=True) for pair in pairs]
     predicted = direct.converge(site, declared, secrets=secrets, check=True)
     done = direct.converge(site, declared, secrets=secrets)
-    yield Batch(site, pairs, before, predicted, done, direct.converge(site, declared, secrets=secrets))
-    absent = [{"name": pair.name, "state": "absent"} for pair in pairs]
-    direct.converge(site, absent, remove_volumes=True)
+    return Batch(site, pairs, before, predicted, done, direct.converge(site, declared, secrets=secrets))
 
 
 def results(batch: Batch, outcome: Outcome) -> list[tuple[Pair, BoxResult]]:

@@ -241,7 +241,7 @@ class TestEnforced:
         found = plan_box(box(memory="2g"), situation(live, enforced=facts))
         assert kinds(found) == expected
         kept = {drift.path: drift.live for drift in found.drift}
-        in_use = "4g, of which 3g are in use"
+        in_use = "4g, and more in use than declared"
         assert kept == ({} if expected else {"memory": in_use, "hardening.memory_swap": in_use})
 
 
