@@ -124,6 +124,7 @@ def test_what_ran_is_back_after_a_crash_of_the_engine_and_after_a_reboot(converg
 
 def crash_engine(servers: Fleet, host: str) -> None:
     servers.run(host, "systemctl", "kill", "--signal=KILL", "docker.service")
+    servers.run(host, "sh", "-c", "until docker version > /dev/null 2>&1; do sleep 0.2; done")
 
 
 def reboot(servers: Fleet, host: str) -> None:
