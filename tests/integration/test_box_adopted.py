@@ -40,12 +40,6 @@ def adopted(container: str, **more: Any) -> dict[str, Any]:
     return {"name": NAME, "state": "adopted", "container": container, **more}
 
 
-def look(engine: docker.APIClient, container: str) -> dict[str, Any]:
-    """All that the engine tells of a container, but for the programs that were run in it."""
-    found: dict[str, Any] = engine.inspect_container(container)
-    return {key: value for key, value in found.items() if key != "ExecIDs"}
-
-
 def actions(result: runs.Result) -> list[tuple[str, str]]:
     return [(action["action"], action["detail"]) for action in result["actions"] if action["box"]]
 
@@ -53,7 +47,7 @@ def actions(result: runs.Result) -> list[tuple[str, str]]:
 def test_adopting_writes_a_record_and_touches_nothing_else(
     engine: docker.APIClient, site: Site, container: str
 ) -> None:
-    before = look(engine, container)
+    before = engines.look(engine, container)
     predicted = site.converge_here(adopted(container), check=True)
     assert not site.state.exists()
     done = site.converge_here(adopted(container))
@@ -61,7 +55,7 @@ def test_adopting_writes_a_record_and_touches_nothing_else(
     assert actions(done) == [("adopt", container)]
     assert [(box["state"], box["container"], box["attach"]) for box in done["boxes"]] == [("adopted", container, None)]
     assert site.converge_here(adopted(container))["changed"] is False
-    assert look(engine, container) == before
+    assert engines.look(engine, container) == before
     found = engines.belongings(engine, site.instance)
     assert (list(found["containers"]), found["volumes"], found["networks"]) == ([f"/{container}"], [], [])
 
@@ -72,7 +66,7 @@ def test_whatever_is_declared_the_container_stays_as_it_is(
 ) -> None:
     if not running:
         engine.stop(container, timeout=0)
-    before = look(engine, container)
+    before = engines.look(engine, container)
     own = site.box(NAME, lead="none", agents=[])
     flags = {"prune": True, "remove_volumes": True, "upgrade": True, "recreate_busy": True}
     tried = {
@@ -86,14 +80,14 @@ def test_whatever_is_declared_the_container_stays_as_it_is(
         for declaration in declarations:
             site.converge_here(adopted(container))
             result = site.converge_here(*([declaration] if declaration else []), **flags)
-            assert look(engine, container) == before, (state, declaration)
+            assert engines.look(engine, container) == before, (state, declaration)
             # Who wants a box of that name and no longer the adopted one has to move the container away.
             assert result["failed"] is (state in ("started", "stopped")), result["msg"]
     site.converge_here(adopted(container))
     gone = site.converge_here(state="absent", remove_volumes=True)
     assert not gone["failed"], gone["msg"]
     assert not site.state.exists()
-    assert look(engine, container) == before
+    assert engines.look(engine, container) == before
 
 
 def test_it_is_forgotten_when_it_is_absent_pruned_or_made_by_agentbox(
@@ -102,7 +96,7 @@ def test_it_is_forgotten_when_it_is_absent_pruned_or_made_by_agentbox(
     other = f"{container}-of-others"
     made = engine.create_container(engines.IMAGE, ["true"], name=other, labels={"agentbox.test": "adopted"})
     try:
-        before = look(engine, other)
+        before = engines.look(engine, other)
         own = site.box(NAME, lead="none", agents=[])
         engine.rename(container, f"{container}-moved-away")
         for declared, options in (
@@ -115,7 +109,7 @@ def test_it_is_forgotten_when_it_is_absent_pruned_or_made_by_agentbox(
             assert not done["failed"], done["msg"]
             assert ("forget", other) in actions(done)
             assert site.converge_here(*declared, **options)["changed"] is False
-            assert look(engine, other) == before
+            assert engines.look(engine, other) == before
         refused = site.converge_here(adopted(other))
         assert "Agentbox made a box legacy itself" in refused["msg"]
     finally:
@@ -141,7 +135,7 @@ def test_what_cannot_be_adopted_is_refused_by_its_key(engine: docker.APIClient, 
 def test_it_is_seen_and_entered_as_a_box(engine: docker.APIClient, site: Site, container: str) -> None:
     """By the modules, the inventory of boxes and its connection."""
     assert not site.converge_here(adopted(container))["failed"]
-    before = look(engine, container)
+    before = engines.look(engine, container)
     inventory = site.directory / "boxes.yml"
     source = {"plugin": "agentbox.fleet.boxes", "state_root": str(site.state_root), "instances": [site.instance]}
     inventory.write_text(yaml.safe_dump(source), encoding="utf-8")
@@ -164,17 +158,17 @@ def test_it_is_seen_and_entered_as_a_box(engine: docker.APIClient, site: Site, c
     )
     assert entered.results[0]["stdout"].split() == ["in", before["Config"]["Hostname"]]
     assert entered.results[1]["msg"] == ["adopted", f"instance_{site.instance}", "state_running"]
-    assert look(engine, container) == before
+    assert engines.look(engine, container) == before
 
 
 def test_network_and_volumes_that_it_uses_stay(engine: docker.APIClient, site: Site, container: str) -> None:
     """With the last box go the network and the caches, but for what a container of others uses."""
     assert not site.converge_here(site.box("one", lead="none", agents=[]), adopted(container))["failed"]
     engine.connect_container_to_network(container, site.instance)
-    before = look(engine, container)
+    before = engines.look(engine, container)
     gone = site.converge_here(state="absent", remove_volumes=True)
     assert not gone["failed"], gone["msg"]
-    assert look(engine, container) == before
+    assert engines.look(engine, container) == before
     left = engines.belongings(engine, site.instance)
     assert (list(left["containers"]), left["volumes"], len(left["networks"])) == ([f"/{container}"], [], 1)
     engine.disconnect_container_from_network(container, site.instance)

@@ -16,7 +16,7 @@ LIGHT: dict[str, Any] = {"lead": "none", "agents": []}
 
 
 def everything(engine: docker.APIClient, containers: list[str]) -> dict[str, Any]:
-    return {name: engine.inspect_container(name) for name in containers}
+    return {name: engines.look(engine, name) for name in containers}
 
 
 def test_only_own_boxes_are_pruned(

@@ -67,7 +67,7 @@ def test_drift_is_told_and_nothing_is_changed(desk: Desk, engine: docker.APIClie
     engines.pause(engine, box)
     entry = Path(_naming.BoxPaths(str(desk.state), "one").mount, "entry.sh")
     entry.chmod(0o700)
-    before = engine.inspect_container(box)
+    before = engines.look(engine, box)
     code, report = drift(desk)
     assert code == 4, report
     found = report["hosts"]["localhost"]["boxes"][1]
@@ -76,7 +76,7 @@ def test_drift_is_told_and_nothing_is_changed(desk: Desk, engine: docker.APIClie
         {"action": "unpause", "detail": box},
     ]
     assert drift(desk) == (code, report), "it is not the same twice"
-    assert engine.inspect_container(box) == before
+    assert engines.look(engine, box) == before
     told = desk.run("drift")
     assert told.returncode == 4
     assert f"one  would  unpause {box}" in told.stdout
@@ -96,7 +96,7 @@ def test_drift_that_cannot_be_found_out_is_an_error(desk: Desk) -> None:
 
 
 def test_an_adopted_box_is_listed_entered_and_otherwise_left_alone(desk: Desk, engine: docker.APIClient) -> None:
-    before = engine.inspect_container(container(desk))
+    before = engines.look(engine, container(desk))
     listed = json.loads(desk.run("ls", "--json").stdout)
     assert [(box["name"], box["adopted"], box["container"]) for box in listed] == [
         ("old", True, container(desk)),
@@ -113,7 +113,7 @@ def test_an_adopted_box_is_listed_entered_and_otherwise_left_alone(desk: Desk, e
     assert [check["verdict"] for check in checks_of(checked, "old")] == ["ok"]
     forgotten = desk.run("down", "--name", "old")
     assert forgotten.stdout.strip() == f"box old is no longer adopted; container {container(desk)} stays as it is"
-    assert {**engine.inspect_container(container(desk)), "ExecIDs": None} == {**before, "ExecIDs": None}
+    assert engines.look(engine, container(desk)) == before
     assert [box["name"] for box in json.loads(desk.run("ls", "--json").stdout)] == ["one"]
 
 
