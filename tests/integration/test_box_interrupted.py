@@ -152,7 +152,7 @@ class World:
 
 
 def kill_everywhere(world: World, place: Path, following: World) -> None:
-    """Kill before every step, and at every request that the engine gets and nobody waits for; then run ``following``."""
+    """Kill before every step, and at every request that nobody waits for the answer of; then run ``following``."""
     world.begin()
     taken, _ = kills.steps(world.act, place)
     places = [(step, True) for step in range(len(taken))]
