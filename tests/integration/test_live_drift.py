@@ -30,6 +30,7 @@ HAPPENS = {
     "memory raised": ("limits", ["memory", "hardening.memory_swap"]),
     "cpus changed": ("limits", ["cpus"]),
     "pids unlimited": ("limits", ["pids"]),
+    "pids in the cgroup": ("files", ["pids"]),
     "restart policy changed": ("limits", ["hardening.restart"]),
     "disconnected": ("network", ["network"]),
     "renamed": ("network", ["container"]),
@@ -79,6 +80,8 @@ def test_what_happened_is_predicted_shown_and_put_right(engine: docker.APIClient
             assert shown["before"][box][key] != shown["after"][box][key], name
     assert (shown["before"]["limits"]["memory"], shown["after"]["limits"]["memory"]) == ("777m", "4g")
     assert (shown["before"]["limits"]["pids"], shown["after"]["limits"]["pids"]) == ("no limit", 512)
+    assert shown["before"]["files"]["pids"] == "77 in force"
+    assert Target(engine, site, "files").cgroup("pids", "pids.max", "pids.max").read_text(encoding="ascii") == "512\n"
     assert (again["changed"], again["drift"]) == (False, [])
     assert VALUE not in run.output
     assert {box["name"]: Target(engine, site, box["name"]).id for box in boxes} == before

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,11 @@ from typing import Any
 import docker
 import pytest
 
-from agentbox._shared import _naming
+from agentbox._shared import _files, _naming
 from agentbox._shared._boxes import BoxResult, Outcome
 from tests.integration import direct, engines, faults
 from tests.integration.faults import FAULTS, REBUILT, Fault, Target
-from tests.integration.sites import Site
+from tests.integration.sites import UID, Site
 
 BATCH = 20  # pairs that one run converges
 BATCHES = 10
@@ -273,6 +274,20 @@ def test_boxes_are_what_was_declared(batch: Batch, engine: docker.APIClient) -> 
             assert host["ReadonlyRootfs"] == bool(pair.declared["read_only"]), pair
             environment = [{}, {"A": "1", "B": ""}, {"A": "2"}][pair.declared["env"]]
             assert {f"{name}={value}" for name, value in environment.items()} <= {*live["Config"]["Env"]}, pair
+
+
+def test_files_are_whole_also_of_boxes_that_stay_different(batch: Batch, engine: docker.APIClient) -> None:
+    for pair, _ in results(batch, batch.done):
+        if pair.state[1] == "absent":
+            continue
+        box = Target(engine, batch.site, pair.name)
+        whole = {box.entry: (0o755, direct.ENTRY), Path(box.paths.passwd): (0o644, _files.passwd(UID))}
+        whole |= {box.secret: (0o400, VALUE)} if pair.secrets else {}
+        for path, expected in whole.items():
+            found = stat.S_IMODE(path.stat().st_mode), path.read_text(encoding="utf-8")
+            assert found == expected, (path.name, pair)
+        assert stat.S_IMODE(Path(box.paths.record).stat().st_mode) == 0o600, pair
+        assert Path(box.paths.relay).is_dir(), pair
 
 
 def test_the_pairs_are_worth_it() -> None:
