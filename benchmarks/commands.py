@@ -54,16 +54,19 @@ def run(command: Sequence[str], *, extra: Mapping[str, str] | None = None) -> st
     return done.stdout
 
 
-def highest_memory(command: Sequence[str]) -> int:
-    """The highest memory in bytes of a program of the collection that succeeds."""
-    path = {"PYTHONPATH": str(REPOSITORY / "collections")}
+def module(name: str, arguments: Path) -> int:
+    """Run a module of the collection as a process of its own; the most memory that it took, in bytes."""
     process = subprocess.Popen(
-        command, cwd=REPOSITORY, env={**environment(), **path}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", f"ansible_collections.agentbox.fleet.plugins.modules.{name}", str(arguments)],
+        cwd=REPOSITORY,
+        env={**environment(), "PYTHONPATH": str(REPOSITORY / "collections")},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
     )
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
-        raise BenchError(f"{' '.join(command)} ended with {process.returncode}")
+        raise BenchError(f"module {name} ended with {process.returncode}")
     return usage.ru_maxrss * 1024
 
 

@@ -51,7 +51,9 @@ class Site:
             "agentbox_instance": self.instance,
             "agentbox_state_root": str(self.place / "state"),
             "agentbox_become": False,
-            "agentbox_boxes": [{"name": _NAME, "workspace": str(self.place / "workspace"), "memory": "2g"}],
+            "agentbox_boxes": [
+                {"name": _NAME, "workspace": str(self.place / "workspace"), "lead": "none", "memory": "2g"}
+            ],
         }
 
     def prepare(self) -> None:
