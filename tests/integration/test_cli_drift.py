@@ -102,7 +102,7 @@ def test_an_adopted_box_is_listed_entered_and_otherwise_left_alone(desk: Desk, e
         ("old", True, container(desk)),
         ("one", False, f"{desk.instance}-one"),
     ]
-    for command in ("up", "rebuild", "stop", "attach"):
+    for command in ("up", "rebuild", "stop", "attach", "export"):
         done = desk.run(command, "--name", "old")
         assert (done.returncode, "is adopted" in done.stderr) == (2, True), (command, done.stderr)
     with terminal(desk, "shell", "--name", "old") as shell:

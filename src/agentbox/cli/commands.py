@@ -186,6 +186,7 @@ def export(call: Call) -> int:
     from . import backups
 
     _, box = _existing_box(call)
+    _refuse_adopted(call, box)
     call.claim(box)
     return backups.export(call, box)
 
