@@ -321,6 +321,8 @@ class Gatherer:
         _backup_note.check_complete(self._setting.state_dir, self._setting.instance, box.spec.name, self._volumes)
         facts = self._image_facts(box.spec.image)
         self._warn_of_leftover(box, swap)
+        if live is None:
+            self._warn_of_others(box)
         secrets = self._secrets.get(box.spec.name, {})
         bound = _files.bound_files(box, facts.context if facts else "", secrets, self._digester)
         wanted: list[Directory | File] = [*_files.directories(box), *_files.free_files(box, secrets)]
@@ -370,6 +372,13 @@ class Gatherer:
                 f"box {box.spec.name}: container {leftover} is left of a recreation whose journal is gone; remove it "
                 f"once {box.container} is known to be whole"
             )
+
+    def _warn_of_others(self, box: Box) -> None:
+        """Told once, when the box is made: agents in one directory get into each other's way, if that is not meant."""
+        for name, item in sorted(self._containers.items()):
+            labels = item.get("Labels") or {}
+            if labels.get(_naming.LABEL_MANAGED) == "true" and labels.get(_naming.LABEL_WORKSPACE) == box.workspace:
+                self.warnings.append(f"box {box.spec.name}: container {name} works in {box.workspace} too")
 
     def _short_digest(self, content: bytes) -> str:
         return self._digester.of_bytes(content)[:_DIGEST_SHOWN]

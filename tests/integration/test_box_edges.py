@@ -160,6 +160,14 @@ def test_what_a_lost_journal_left_is_told_and_goes_with_the_box(
     assert not exists(engine, left)
 
 
+def test_a_workspace_of_two_is_told_when_the_second_is_made(site: Site) -> None:
+    one = site.box("first", network="none", state="stopped")
+    assert not site.converge(one).get("warnings")
+    told = site.converge({**one, "name": "second"}, check=True)["warnings"]
+    assert f"box second: container {site.container('first')} works in {one['workspace']} too" in told
+    assert not site.converge({"name": "first", "state": "absent"}, remove_volumes=True).get("failed")
+
+
 def test_pruning_makes_no_path_of_a_strangers_label(
     engine: docker.APIClient, site: Site, stranger: Callable[..., str]
 ) -> None:
