@@ -63,6 +63,7 @@ def test_an_agent_that_keeps_answers_among_its_settings_gets_them_as_words(tmp_p
     argv = agents.launch_argv(CODEX, [], str(workspace), "default", yolo=False)
     assert argv[:2] == ["codex", "-c"]
     answers = tomllib.loads(argv[2])
+    assert "{{" not in yaml.safe_dump(CODEX), "inventories and tests hand manifests through Ansible's templates"
     assert answers == {"projects": {str(workspace.resolve()): {"trust_level": "trusted"}}}
 
 
