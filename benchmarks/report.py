@@ -17,7 +17,6 @@ from agentbox._shared import _engine
 from .timing import Pair
 
 _GIB = 1 << 30
-START, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """The one place where the engine is reached.
 
 ``connect()`` finds out what stands between us and the engine, tells absent, stopped, denied and hanging apart, and
-negotiates the API version. What only asks goes straight over the socket: importing docker SDK takes longer than asking
-for a hundred boxes. For all that changes something the returned ``Engine`` has the SDK's low-level client; callers wrap
-every use of it in ``engine.doing("create container x")`` so that a failure says what was tried on what.
+negotiates the API version. What only asks goes straight over the socket: importing docker SDK takes about as long as
+asking for a hundred boxes. For all that changes something the returned ``Engine`` has the SDK's low-level client;
+callers wrap every use of it in ``engine.doing("create container x")`` so that a failure says what was tried on what.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def ask(address: Address, method: str, path: str, body: Mapping[str, Any] | None
 class Connections:
     """Connections to one engine that are kept for the next question, as many as there were questions at once.
 
-    A question over a kept one takes a third of the time that docker SDK needs, see docs/performance.md.
+    A question over a kept one takes about a millisecond less of the processor than through docker SDK.
     """
 
     def __init__(self, address: Address) -> None:
