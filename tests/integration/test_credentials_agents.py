@@ -142,4 +142,5 @@ def test_codex_finds_its_login_in_a_directory_that_was_not_there_and_asks_nothin
     other = place / "other"
     log_in(other, "codex", {"auth_mode": "apikey", "OPENAI_API_KEY": "sk-x"})
     converged(site, other, {**box, "name": "two", "workspace": str(workspace), "credentials": "seed"})
-    assert "Trust" not in screen(site, "two", "Ask Codex to do anything")
+    # The model that the workspace asks for, which counts once that is trusted.
+    assert "Trust" not in screen(site, "two", "x default")
