@@ -39,6 +39,13 @@ def test_running_box_is_described(running: BoxDirectory) -> None:
     assert seen["mounts"][str(running.workspace)] == {"writable": True, "reason": ""}
 
 
+def test_logins_can_be_asked_for_alone(directory: BoxDirectory) -> None:
+    directory.declare()
+    done = directory.run("agentbox.box", "credentials")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"recorder": {"state": "none"}}
+
+
 def test_proxy_variables_do_not_divert_the_probe(running: BoxDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.setitem(running.environ, name, "http://127.0.0.1:1")

@@ -19,7 +19,7 @@ from agentbox._shared._health_facts import (
     SessionFacts,
     SupervisorFacts,
 )
-from agentbox._shared._health_probe import MOST_BYTES, parse_probe
+from agentbox._shared._health_probe import MOST_BYTES, parse_credentials, parse_probe
 
 Change = Callable[[dict[str, Any]], Any]
 
@@ -169,3 +169,16 @@ def test_texts_of_a_box_cannot_drive_a_terminal() -> None:
     assert isinstance(found, ProbeFacts)
     assert "\\x1b" not in repr(found)
     assert "\\n" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("answer", "logins"),
+    [
+        (b'{"claude": {"state": "present", "kind": "file"}}', {"claude": CredentialFacts(True, "file")}),
+        (b'{"claude": {"state": "none"}}', {"claude": CredentialFacts(False, None)}),
+        (b'{"claude": {"state": "yes"}}', Hidden("its report is not valid: state is none of present, none")),
+        (b"usage: python -m agentbox.box", Hidden("its report is not JSON: usage: python -m agentbox.box")),
+    ],
+)
+def test_logins_alone_are_checked_like_the_report(answer: bytes, logins: object) -> None:
+    assert parse_credentials(answer) == logins
