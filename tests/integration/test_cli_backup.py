@@ -106,11 +106,12 @@ def test_a_box_moves_with_its_conversation(engine: docker.APIClient, desk: Desk)
 
 @pytest.mark.full
 def test_secrets_travel_when_asked_for_and_stand_nowhere(engine: docker.APIClient, desk: Desk) -> None:
-    assert desk.run("up", "--port", str(desk.port)).returncode == 0
+    here, elsewhere = desk.directory / "here", desk.directory / "elsewhere"
+    for directory in (here, elsewhere):
+        directory.mkdir()
+    assert desk.run("up", "--name", "secret", cwd=here).returncode == 0
     file = desk.directory / "secret.tar.gz"
-    exported = desk.run("export", "--output", str(file), "--with-secrets")
-    elsewhere = desk.directory / "elsewhere"
-    elsewhere.mkdir()
+    exported = desk.run("export", "--name", "secret", "--output", str(file), "--with-secrets")
     imported = desk.run("import", str(file), "--name", "other", cwd=elsewhere)
     assert (exported.returncode, imported.returncode) == (0, 0), imported.stderr
     other = engine.inspect_container(f"{desk.instance}-other")
