@@ -144,3 +144,4 @@ def test_codex_finds_its_login_in_a_directory_that_was_not_there_and_asks_nothin
     converged(site, other, {**box, "name": "two", "workspace": str(workspace), "credentials": "seed"})
     # The model that the workspace asks for, which counts once that is trusted.
     assert "Trust" not in screen(site, "two", "x default")
+    engines.remove_instance(workshop.engine, instance)  # before its image goes
