@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import docker.errors
+
 from agentbox._shared import _engine, _naming
 
 TEST_LABEL = "agentbox.test"
@@ -18,6 +20,23 @@ def is_leftover(labels: dict[str, str] | None) -> bool:
     return TEST_LABEL in labels or bool(TEST_INSTANCE.match(labels.get(_naming.LABEL_INSTANCE, "")))
 
 
+def remove_network(client: Any, network: str) -> bool:
+    """Whether the network is gone now.
+
+    Docker 20.10 can keep the endpoint of a container that was renamed, cut off and removed. It is told of nowhere, so
+    nothing but a start of the engine frees the network then.
+    """
+    try:
+        client.remove_network(network)
+    except docker.errors.NotFound:
+        return True
+    except docker.errors.APIError as error:
+        if "has active endpoints" in str(error) and not client.inspect_network(network)["Containers"]:
+            return False
+        raise
+    return True
+
+
 def remove_leftovers() -> Iterator[str]:
     """Remove containers, then networks and volumes; yields a line for each."""
     engine = _engine.connect()
@@ -28,8 +47,7 @@ def remove_leftovers() -> Iterator[str]:
             yield f"removed container {container['Names'][0]}"
     for network in client.networks():
         if is_leftover(network.get("Labels")):
-            client.remove_network(network["Id"])
-            yield f"removed network {network['Name']}"
+            yield f"{'removed' if remove_network(client, network['Id']) else 'left'} network {network['Name']}"
     for volume in client.volumes().get("Volumes") or []:
         if is_leftover(volume.get("Labels")):
             client.remove_volume(volume["Name"])

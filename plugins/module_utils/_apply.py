@@ -175,13 +175,21 @@ class Applier:
             raise EngineError(f"container {name} ended at once: {_swap.explain_exit(found)}{output}")
 
     def _create_network(self, action: Action) -> None:
-        with self._engine.doing(f"create network {action.detail}"):
-            self._engine.client.create_network(
-                action.detail,
-                driver="bridge",
-                options={"com.docker.network.bridge.enable_icc": "false"},
-                labels={_naming.LABEL_MANAGED: "true", _naming.LABEL_INSTANCE: self._instance},
-            )
+        """Make the network, unless it came since: a killed run's request may have reached the engine."""
+        labels = {_naming.LABEL_MANAGED: "true", _naming.LABEL_INSTANCE: self._instance}
+        try:
+            with self._engine.doing(f"create network {action.detail}"):
+                self._engine.client.create_network(
+                    action.detail,
+                    driver="bridge",
+                    options={"com.docker.network.bridge.enable_icc": "false"},
+                    check_duplicate=True,  # else the engine makes a second one of the name
+                    labels=labels,
+                )
+        except EngineError:
+            same = [found for found in self._engine.networks() if found["Name"] == action.detail]
+            if len(same) != 1 or not labels.items() <= (same[0].get("Labels") or {}).items():
+                raise
 
     def _remove_network(self, action: Action) -> None:
         with self._engine.doing(f"remove network {action.detail}"):

@@ -341,7 +341,7 @@ class Gatherer:
             bound=tuple(bound),
             found={item.path: on_disk for item in (*free, *bound) if (on_disk := _found(item, swap))},
             digest=self._short_digest,
-            leftovers=_undeclared_secrets(box),
+            leftovers=(*_undeclared_secrets(box), *_state.unfinished(box.paths.directory)),
             volumes=self._volumes,
             unprepared=unprepared(
                 self._setting.state_dir,

@@ -27,6 +27,7 @@ from ._naming import lock_path
 
 _LOCK_POLL = 0.2  # seconds
 _KEY_BYTES = 32
+_UNFINISHED = ".{}.new"  # name of a file that is being written, made of the one that it will have
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def write_file(wanted: File) -> None:
     if wanted.mounted_alone and target.exists():
         _overwrite(wanted)
         return
-    temporary = target.with_name(f".{target.name}.new")
+    temporary = target.with_name(_UNFINISHED.format(target.name))
     with _explained(wanted.path, "write"), _writable(target.parent):
         try:
             temporary.unlink(missing_ok=True)  # left by a killed run
@@ -230,6 +231,11 @@ def entries(path: str) -> list[str]:
     """Paths of what lies in a directory, sorted; none where there is no directory."""
     with _explained(path, "read"):
         return sorted(str(entry) for entry in Path(path).iterdir()) if Path(path).is_dir() else []
+
+
+def unfinished(directory: str) -> list[str]:
+    """Paths in ``directory`` of files that killed runs did not get to the end of; nothing reads them."""
+    return [path for path in entries(directory) if Path(path).match(_UNFINISHED.format("*"))]
 
 
 def remove_tree(path: str) -> None:

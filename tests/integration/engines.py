@@ -25,6 +25,7 @@ import docker
 import docker.errors
 
 from agentbox._shared import _naming
+from tests import cleanup
 
 IMAGE = "agentbox-test-standin:latest"
 IMAGE_CLAUDE = "agentbox-test-claude:latest"
@@ -53,8 +54,7 @@ def remove_instance(engine: docker.APIClient, instance: str) -> None:
         with _gone_is_fine():
             engine.remove_volume(volume["Name"], force=True)
     for network in engine.networks(filters=wanted):
-        with _gone_is_fine():
-            engine.remove_network(network["Id"])
+        cleanup.remove_network(engine, network["Id"])
 
 
 @contextmanager

@@ -126,11 +126,10 @@ def test_files_in_the_box_are_those_of_the_catalogue(converged: list[runs.Run], 
 
 
 def test_drift_is_told_or_refused(converged: list[runs.Run], engine: docker.APIClient, site: Site, home: Path) -> None:
-    """A limit that somebody changed on the living container, behind its label's back."""
+    """A declaration that only a new container can fulfil, and a box that is not to be made anew."""
     assert len(converged) > 1
-    engine.update_container(site.container("two"), mem_limit="600m", memswap_limit="600m")
     before = engines.belongings(engine, site.instance)
-    boxes = [site.box("two")]
+    boxes = [site.box("two", shm_size="300m")]
     common = {"identity_home": str(home), "gh_login": False}
     proxy = {"http_proxy": "http://user:canary-password@192.0.2.1:3128"}
     run = runs.play(
@@ -143,13 +142,13 @@ def test_drift_is_told_or_refused(converged: list[runs.Run], engine: docker.APIC
     told, refused = module_results(run)
     for result in (told, refused):
         assert result["changed"] is False
-        assert {"box": "two", "path": "memory", "declared": "512m", "live": "600m"} in result["drift"]
+        assert {"box": "two", "path": "shm_size", "declared": "300m", "live": "256m"} in result["drift"]
     assert "box two differs from its declaration in" in run.output
     failed = [result for result in run.results if result.get("failed")]
     assert [result["task"] for result in failed] == [
         "Present | Refuse boxes that differ from their declarations and stay so"
     ]
-    assert "two.memory" in failed[0]["msg"]
+    assert "two.shm_size" in failed[0]["msg"]
     assert engines.belongings(engine, site.instance) == before
 
 

@@ -382,7 +382,9 @@ def test_a_stopped_box_is_named_and_a_shell_starts_it(desk: Desk, start: Start, 
         screen.expect("in-42 /workspace xterm-256color")
         screen.type("exit\r")
         assert screen.wait() == 0
-    assert inspect(engine, desk)["State"]["Running"]
+    found = inspect(engine, desk)
+    assert found["State"]["Running"]
+    assert found["HostConfig"]["Memory"] == 700 << 20  # as it was made, not as this call would make one
     assert next(desk.state.rglob("TEST_TOKEN")).read_text() == HIDDEN
 
 

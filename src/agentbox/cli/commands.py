@@ -49,8 +49,12 @@ def up(call: Call) -> int:
     if engine and box and not call.settings[options.NO_CACHE] and seen.is_up(engine, box):
         _report_differences(box, differences.find(engine, box, call.settings))
         return _arrive(call, engine, box)
-    skipped = _done_for(engine, box) if engine and box and not call.settings[options.NO_CACHE] else ()
-    return _converge(call, "up", _wanted_box(call, place.workspace), box, skipped)
+    if engine and box:
+        call.claim(box)
+        _report_differences(box, differences.find(engine, box, call.settings))
+        skipped = () if call.settings[options.NO_CACHE] else _done_for(engine, box)
+        return _converge(call, "up", _as_made(call, box), skipped)
+    return _converge(call, "up", _declared(call, _wanted_box(call, place.workspace)))
 
 
 def rebuild(call: Call) -> int:
@@ -59,7 +63,12 @@ def rebuild(call: Call) -> int:
     A box that runs is made anew from the new image only when nobody is attached and its agent can resume.
     """
     place = _place(call)
-    return _converge(call, "rebuild", {**_wanted_box(call, place.workspace), "recreate": "drift"}, place.box)
+    wanted, box = _wanted_box(call, place.workspace), place.box
+    if not box:
+        return _converge(call, "rebuild", _declared(call, wanted))
+    call.claim(box)
+    changes = {key: wanted[key] for key in (*differences.asked(call.settings), "secrets") if key in wanted}
+    return _converge(call, "rebuild", _as_made(call, box, {**changes, "recreate": "drift"}))
 
 
 def shell(call: Call) -> int:
@@ -68,14 +77,12 @@ def shell(call: Call) -> int:
     if box.adopted:
         _enter_adopted(call, engine, box)
     # The box is named, so it does not matter where its user stands.
-    asked = call.settings.setting(options.WORKSPACE).asked
-    directory = _workspace_of(call, box) if asked else workspace.declared(Path(box.workspace), call.user)
+    if call.settings.setting(options.WORKSPACE).asked:
+        _workspace_of(call, box)
     _require_terminal(call, terminal.shell_hint(box.container))
     if not box.running:
         call.claim(box)
-        wanted = declaration.box(call.settings, directory, seen.kept_secrets(box))
-        variables = {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted)}
-        call.run("up", variables, _done_for(engine, box))
+        call.run("up", _as_made(call, box), _done_for(engine, box))
         terminal.forget_typed_keys()
     terminal.shell(box.container, engine.identity.host)
 
@@ -106,8 +113,7 @@ def stop(call: Call) -> int:
     _, box = _existing_box(call)
     _refuse_adopted(call, box)
     call.claim(box)
-    kept = {"workspace": box.workspace, "secrets": seen.kept_secrets(box)}
-    call.run("stop", {"agentbox_boxes": [{"name": box.name, **kept}]})
+    call.run("stop", _as_made(call, box))
     answer(f"box {box.name} is stopped; start it with: {_command('up', call)}")
     return exits.OK
 
@@ -196,7 +202,7 @@ def import_(call: Call) -> int:
     from . import backups
 
     coming = backups.read(call, call.engine_if_there())
-    return _converge(coming.call, "import", coming.declaration, None, more=coming.variables)
+    return _converge(coming.call, "import", {**_declared(coming.call, coming.declaration), **coming.variables})
 
 
 HANDLERS: Mapping[str, Callable[[Call], int]] = {
@@ -218,6 +224,22 @@ HANDLERS: Mapping[str, Callable[[Call], int]] = {
 def _wanted_box(call: Call, directory: Path | None) -> dict[str, Any]:
     secrets = config_file.read_secrets(call.config, call.user, call.environ)
     return declaration.box(call.settings, directory, secrets)
+
+
+def _declared(call: Call, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables of the playbooks for a box and its image."""
+    return {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted)}
+
+
+def _as_made(call: Call, box: SeenBox, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The same for a box that is there: what it was last made to be, by whomever, but for ``changes``."""
+    from . import made
+
+    last = made.declaration(box.state_dir, box.name, box)
+    wanted = {**last, "state": "started", **(changes or {})}
+    wanted["secrets"] = {**last["secrets"], **wanted["secrets"]}
+    wanted["agents"] = sorted({*last["agents"], wanted["lead"]} - {declaration.NO_AGENT})
+    return {**_declared(call, wanted), "agentbox_manifests": made.manifests(box.state_dir, [box.name])}
 
 
 @dataclass(frozen=True)
@@ -297,22 +319,8 @@ def _done_for(engine: Engine, box: SeenBox) -> tuple[str, ...]:
     return HOST_ROLES if image and engine.inspect_image(image) else ()
 
 
-def _converge(
-    call: Call,
-    playbook: str,
-    wanted: Mapping[str, Any],
-    box: SeenBox | None,
-    skipped: tuple[str, ...] = (),
-    *,
-    more: Mapping[str, Any] | None = None,
-) -> int:
-    """Run a playbook that makes the box run; then print how to reach it, and attach on a terminal.
-
-    ``more`` are variables that the playbook reads besides those of every box.
-    """
-    if box:
-        call.claim(box)
-    variables = {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted), **(more or {})}
+def _converge(call: Call, playbook: str, variables: Mapping[str, Any], skipped: tuple[str, ...] = ()) -> int:
+    """Run a playbook that makes the box run; then print how to reach it, and attach on a terminal."""
     activity = call.run(playbook, variables, skipped)
     engine = call.engine()
     now = call.find(engine)

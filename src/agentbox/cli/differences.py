@@ -26,11 +26,16 @@ DECIDED: Mapping[Option, str] = {
 
 def find(engine: Engine, box: SeenBox, settings: Settings) -> list[str]:
     """A sentence for every value that somebody asked for and that ``box`` was not made with."""
-    asked = [key for option, key in DECIDED.items() if settings.setting(option).asked]
-    return [*(_asked(asked, box, settings) if asked else ()), *_image(engine, box)]
+    keys = asked(settings)
+    return [*(_unlike(keys, box, settings) if keys else ()), *_image(engine, box)]
 
 
-def _asked(keys: Iterable[str], box: SeenBox, settings: Settings) -> list[str]:
+def asked(settings: Settings) -> list[str]:
+    """Keys of a declaration that somebody gave a value for."""
+    return [key for option, key in DECIDED.items() if settings.setting(option).asked]
+
+
+def _unlike(keys: Iterable[str], box: SeenBox, settings: Settings) -> list[str]:
     try:
         record = _state.read_json(_naming.BoxPaths(box.state_dir, box.name).record)
     except AgentboxError as error:

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentbox._shared import _adopt, _health_box, _health_expected, _naming, _proxy, _recorded, _report, _state
-from agentbox._shared._errors import StateError
+from agentbox._shared import _adopt, _health_box, _naming, _proxy, _report, _state
 
-from . import exits, listing, seen
+from . import exits, listing, made, seen
 from .call import Call
 from .playbook import PlaybookFailedError
 from .progress import printable
@@ -32,7 +31,8 @@ def tell(call: Call) -> int:
     for box in boxes:
         call.claim(box)
     declared = declarations(call.state_dir, call.instance, boxes)
-    variables = {"agentbox_boxes": declared, **surroundings(boxes)}
+    manifests = made.manifests(call.state_dir, (box["name"] for box in declared))
+    variables = {"agentbox_boxes": declared, "agentbox_manifests": manifests, **surroundings(boxes)}
     try:
         activity = call.run("site", variables, _SKIPPED, check=True)
     except PlaybookFailedError as error:
@@ -51,9 +51,9 @@ def declarations(state_dir: str, instance: str, boxes: Iterable[SeenBox]) -> lis
     """
     there = {box.name: box for box in boxes if box.state_dir == state_dir and not box.adopted}
     names = {*there, *_recorded_names(state_dir)}
-    made = [_declaration(state_dir, name, there.get(name)) for name in sorted(names)]
+    own = [made.declaration(state_dir, name, there.get(name)) for name in sorted(names)]
     adopted = _adopt.of_instance(state_dir, instance)
-    return made + [
+    return own + [
         {"name": name, "state": "adopted", "container": adopted[name].container}
         for name in sorted(adopted.keys() - names)
     ]
@@ -64,10 +64,10 @@ def surroundings(boxes: Iterable[SeenBox]) -> dict[str, Any]:
 
     Taken from the boxes themselves, so that who asks does not seem to have changed them.
     """
-    made = [box.inspect for box in boxes if not box.adopted]
-    environments = [_health_box.environment(inspect) for inspect in made]
+    inspects = [box.inspect for box in boxes if not box.adopted]
+    environments = [_health_box.environment(inspect) for inspect in inspects]
     proxies = [{name: found.get(name, "") for name in _proxy.VARIABLES} for found in environments]
-    mounts = [mount for inspect in made for mount in inspect["HostConfig"].get("Mounts") or []]
+    mounts = [mount for inspect in inspects for mount in inspect["HostConfig"].get("Mounts") or []]
     sources = {mount["Target"]: Path(mount["Source"]) for mount in mounts}
     git, gh = sources.get(_GIT_IDENTITY), sources.get(_GH_LOGIN)
     homes = [
@@ -85,15 +85,6 @@ def surroundings(boxes: Iterable[SeenBox]) -> dict[str, Any]:
 def _recorded_names(state_dir: str) -> list[str]:
     names = [Path(path).name for path in _state.entries(f"{state_dir}/boxes")]
     return [name for name in names if _naming.is_name(name) and Path(_naming.BoxPaths(state_dir, name).record).exists()]
-
-
-def _declaration(state_dir: str, name: str, box: SeenBox | None) -> dict[str, Any]:
-    paths = _naming.BoxPaths(state_dir, name)
-    record = _state.read_json(paths.record)
-    if record is None or not isinstance(record.get("spec"), Mapping):
-        raise StateError(f"{paths.record} does not say what box {name} should be", "Run what declares the box again")
-    stopped = box is not None and _health_expected.was_stopped(box.inspect)
-    return _recorded.declaration(name, "stopped" if stopped else "started", record["spec"], seen.secrets(paths))
 
 
 def exit_code(report: Mapping[str, Any]) -> int:

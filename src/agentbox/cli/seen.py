@@ -133,11 +133,6 @@ def _page(inspect: Mapping[str, Any]) -> str | None:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def kept_secrets(box: SeenBox) -> dict[str, str]:
-    """The secrets that a box was given, so that a run which is not about them does not take them away."""
-    return secrets(_naming.BoxPaths(box.state_dir, box.name))
-
-
 def secrets(paths: _naming.BoxPaths) -> dict[str, str]:
     """The values of a box's secrets by name."""
     try:
