@@ -388,6 +388,7 @@ def test_a_stopped_box_is_named_and_a_shell_starts_it(desk: Desk, start: Start, 
     assert next(desk.state.rglob("TEST_TOKEN")).read_text() == HIDDEN
 
 
+@pytest.mark.full  # two runs of a playbook at once are tried in test_site
 def test_two_ups_at_once_make_one_box(desk: Desk, start: Start, engine: docker.APIClient) -> None:
     assert desk.run("down").returncode == 0
     started = [

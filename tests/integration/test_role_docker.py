@@ -128,6 +128,7 @@ def test_unknown_machines_and_users_are_refused_by_name(host: Host) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.full  # setting up the tests does it on every machine without systemd
 def test_without_systemd_the_role_starts_the_engine_itself(host: Host) -> None:
     host.shell(FORBID_STARTS)
     assert START in changed(host.role())

@@ -53,8 +53,8 @@ def up(call: Call) -> int:
         call.claim(box)
         _report_differences(box, differences.find(engine, box, call.settings))
         skipped = () if call.settings[options.NO_CACHE] else _done_for(engine, box)
-        return _converge(call, "up", _as_made(call, box), skipped)
-    return _converge(call, "up", _declared(call, _wanted_box(call, place.workspace)))
+        return _converge(call, "up", _with_image(call, _as_made(box)), skipped)
+    return _converge(call, "up", _with_image(call, {"agentbox_boxes": [_wanted_box(call, place.workspace)]}))
 
 
 def rebuild(call: Call) -> int:
@@ -65,10 +65,10 @@ def rebuild(call: Call) -> int:
     place = _place(call)
     wanted, box = _wanted_box(call, place.workspace), place.box
     if not box:
-        return _converge(call, "rebuild", _declared(call, wanted))
+        return _converge(call, "rebuild", _with_image(call, {"agentbox_boxes": [wanted]}))
     call.claim(box)
     changes = {key: wanted[key] for key in (*differences.asked(call.settings), "secrets") if key in wanted}
-    return _converge(call, "rebuild", _as_made(call, box, {**changes, "recreate": "drift"}))
+    return _converge(call, "rebuild", _with_image(call, _as_made(box, {**changes, "recreate": "drift"})))
 
 
 def shell(call: Call) -> int:
@@ -82,7 +82,7 @@ def shell(call: Call) -> int:
     _require_terminal(call, terminal.shell_hint(box.container))
     if not box.running:
         call.claim(box)
-        call.run("up", _as_made(call, box), _done_for(engine, box))
+        call.run("up", _with_image(call, _as_made(box)), _done_for(engine, box))
         terminal.forget_typed_keys()
     terminal.shell(box.container, engine.identity.host)
 
@@ -113,7 +113,7 @@ def stop(call: Call) -> int:
     _, box = _existing_box(call)
     _refuse_adopted(call, box)
     call.claim(box)
-    call.run("stop", _as_made(call, box))
+    call.run("stop", _as_made(box))
     answer(f"box {box.name} is stopped; start it with: {_command('up', call)}")
     return exits.OK
 
@@ -202,7 +202,11 @@ def import_(call: Call) -> int:
     from . import backups
 
     coming = backups.read(call, call.engine_if_there())
-    return _converge(coming.call, "import", {**_declared(coming.call, coming.declaration), **coming.variables})
+    return _converge(
+        coming.call,
+        "import",
+        {**_with_image(coming.call, {"agentbox_boxes": [coming.declaration]}), **coming.variables},
+    )
 
 
 HANDLERS: Mapping[str, Callable[[Call], int]] = {
@@ -226,20 +230,21 @@ def _wanted_box(call: Call, directory: Path | None) -> dict[str, Any]:
     return declaration.box(call.settings, directory, secrets)
 
 
-def _declared(call: Call, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Variables of the playbooks for a box and its image."""
-    return {"agentbox_boxes": [wanted], **declaration.image(call.settings, wanted)}
-
-
-def _as_made(call: Call, box: SeenBox, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The same for a box that is there: what it was last made to be, by whomever, but for ``changes``."""
+def _as_made(box: SeenBox, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Variables of the playbooks for a box that is there: what it was last made to be, by whomever, but ``changes``."""
     from . import made
 
     last = made.declaration(box.state_dir, box.name, box)
     wanted = {**last, "state": "started", **(changes or {})}
     wanted["secrets"] = {**last["secrets"], **wanted["secrets"]}
     wanted["agents"] = sorted({*last["agents"], wanted["lead"]} - {declaration.NO_AGENT})
-    return {**_declared(call, wanted), "agentbox_manifests": made.manifests(box.state_dir, [box.name])}
+    return {"agentbox_boxes": [wanted], "agentbox_manifests": made.manifests(box.state_dir, [box.name])}
+
+
+def _with_image(call: Call, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """``variables``, and those for the image of the box that they declare."""
+    [wanted] = variables["agentbox_boxes"]
+    return {**variables, **declaration.image(call.settings, wanted)}
 
 
 @dataclass(frozen=True)
