@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import docker
-import docker.errors
 
 from agentbox._shared import _naming
 from tests import images
@@ -70,9 +67,7 @@ def image() -> Iterator[Image]:
             made.make_base()
             yield made
         finally:
-            for found in engine.images(filters={"label": f"{_naming.LABEL_INSTANCE}={instance}"}):
-                with suppress(docker.errors.NotFound):  # went with another
-                    engine.remove_image(found["Id"], force=True)
+            engines.remove_images(engine, instance)
             engine.close()
 
 

@@ -182,6 +182,5 @@ def site() -> Iterator[Site]:
             yield made
         finally:
             engines.remove_instance(engine, instance)
-            for image in engine.images(filters={"label": f"{_naming.LABEL_INSTANCE}={instance}"}):
-                engine.remove_image(image["Id"], force=True)
+            engines.remove_images(engine, instance)
             engine.close()

@@ -57,6 +57,13 @@ def remove_instance(engine: docker.APIClient, instance: str) -> None:
         cleanup.remove_network(engine, network["Id"])
 
 
+def remove_images(engine: docker.APIClient, instance: str) -> None:
+    """Remove every image that carries the label of ``instance``, tagged or not."""
+    for image in engine.images(filters={"label": f"{_naming.LABEL_INSTANCE}={instance}"}):
+        with _gone_is_fine():  # went with another
+            engine.remove_image(image["Id"], force=True)
+
+
 @contextmanager
 def _gone_is_fine() -> Iterator[None]:
     try:
