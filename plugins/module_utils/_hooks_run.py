@@ -129,8 +129,8 @@ def converge(request: Request) -> Outcome:
     its item and does not stop the others.
     """
     outcome = _declared(request)
-    outcome.items += _forgotten(request, outcome.items)
     record = _Record(request.state_dir)
+    outcome.items += _forgotten(request, outcome.items, record)
     _plan_all(outcome.items, record)
     if request.check or not (any(item.actions for item in outcome.items) or record.misses(outcome.items)):
         return outcome
@@ -180,10 +180,10 @@ def _item(request: Request, user: User, agent: str, sink: str, path: str) -> Ite
     return Item(user.name, agent, tuple(parts), sink, request.instance, handlers if request.present else {})
 
 
-def _forgotten(request: Request, items: Iterable[Item]) -> Iterator[Item]:
+def _forgotten(request: Request, items: Iterable[Item], record: _Record) -> Iterator[Item]:
     """Settings that hold entries of this instance and are not declared any more; a list of users is the whole list."""
     declared = {(item.user, item.agent) for item in items}
-    for name, agent in sorted(_Record(request.state_dir).holders - declared):
+    for name, agent in sorted(record.holders - declared):
         if agent in request.manifests:
             gone = _item(replace(request, present=False), User(name), agent, "", "agents")
             if gone:
