@@ -7,7 +7,7 @@ that reads it, starts, stops, renames or removes a container.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,14 @@ def inspect(engine: Engine, adoption: Adoption) -> dict[str, Any] | None:
     if found is None or found["Name"] != f"/{adoption.container}":  # the engine takes the start of an id for a name too
         return None
     return None if is_ours(found["Config"].get("Labels") or {}) else found
+
+
+def found(engine: Engine, state_root: str, instance: str = "") -> Iterator[tuple[Adoption, dict[str, Any]]]:
+    """Those of ``known`` whose containers are there, with the answers of ``inspect``."""
+    for adoption in known(state_root, instance):
+        container = inspect(engine, adoption)
+        if container:
+            yield adoption, container
 
 
 def is_ours(labels: Mapping[str, str]) -> bool:

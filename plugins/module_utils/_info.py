@@ -32,17 +32,18 @@ def boxes(
     inspected = engine.inspect_containers([item["Id"] for item in found if _is_box(item)])
     containers = (answer.result() for answer in inspected.values())
     result = [with_lead(describe(container)) for container in containers if container]
-    result += _adopted(engine, _adopt.known(state_root, instance), result)
+    result += _adopted(_adopt.found(engine, state_root, instance), result)
     wanted = (box for box in result if names is None or box["name"] in names)
     return sorted(wanted, key=lambda box: (str(box["instance"]), str(box["name"])))
 
 
-def _adopted(engine: Engine, known: Iterable[Adoption], made: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _adopted(
+    found: Iterable[tuple[Adoption, Mapping[str, Any]]], made: Iterable[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
     """The adopted boxes that are there; a box that Agentbox made keeps its name."""
     taken = {(box["instance"], box["name"]) for box in made}
-    for adoption in known:
-        container = _adopt.inspect(engine, adoption)
-        if container and (adoption.instance, adoption.box) not in taken:
+    for adoption, container in found:
+        if (adoption.instance, adoption.box) not in taken:
             yield describe_adopted(adoption, container)
 
 

@@ -76,12 +76,9 @@ def find_adopted(engine: Engine, instance: str, state_root: str) -> list[SeenBox
     """The adopted boxes whose containers are there, by name. Nothing in their labels is about a box."""
     from agentbox._shared import _adopt  # with all that plans boxes, which who enters a box need not wait for
 
-    known = _adopt.known(state_root, instance)
-    found = ((adoption, _adopt.inspect(engine, adoption)) for adoption in known)
     return [
         replace(_seen(inspect), name=adoption.box, workspace="", state_dir=adoption.state_dir, page=None, adopted=True)
-        for adoption, inspect in found
-        if inspect
+        for adoption, inspect in _adopt.found(engine, state_root, instance)
     ]
 
 
