@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from . import _backup, _backup_note, _helper, _host, _naming
+from . import _backup, _backup_note, _box, _helper, _host, _naming
 from ._backup import HOME, Contents
 from ._backup_note import Note
 from ._backup_run import Request, Result
@@ -20,9 +20,8 @@ from ._backup_tar import BackupError, Member, packed
 from ._engine import Engine
 from ._errors import AgentboxError
 from ._helper import Place
-from ._host import DEFAULT_WORKSPACE
 from ._swap import ASIDE
-from ._volumes import Volume, mark_prepared
+from ._volumes import Volume, by_name, mark_prepared
 
 IMPORT = "import"
 _STEP = 64 << 20  # bytes between two lines of progress
@@ -57,7 +56,7 @@ def bring(request: Request, wanted: Sequence[Wanted]) -> list[Result]:
     Every backup is read to its end before the first volume is made.
     """
     with request.locked("import"):
-        volumes = {item["Name"]: Volume.from_api(item) for item in (request.engine.volumes() if request.engine else ())}
+        volumes = by_name(request.engine)
         planned = [_plan_one(request, item, volumes) for item in wanted]
         _refuse_twice(planned)
         if request.engine and not request.check:
@@ -120,11 +119,10 @@ def _refuse_existing(request: Request, name: str, volume: Volume | None) -> None
 
 def _uid(request: Request, wanted: Wanted) -> int:
     """The box uid, as role box will choose it."""
-    path = wanted.workspace or f"{request.person.home.rstrip('/')}/{DEFAULT_WORKSPACE}"
-    owner = _host.workspace_facts(path).owner
-    if owner is None and wanted.workspace:
+    facts = _host.workspace_facts(_box.workspace_path(wanted.workspace, request.person))
+    if facts.owner is None and wanted.workspace:
         raise BackupError(f"the workspace {wanted.workspace} does not exist", "Make the directory first")
-    return wanted.uid or owner or request.person.uid
+    return _box.chosen_uid(wanted.uid, facts, request.person)
 
 
 def _refuse_twice(planned: Sequence[tuple[Result, _Job | None]]) -> None:

@@ -135,15 +135,20 @@ class Box:
         return {name: self.setting.manifests[name] for name in self.spec.agents}
 
 
-def workspace_path(spec: BoxSpec, person: Person) -> str:
+def workspace_path(declared: str | None, person: Person) -> str:
     """The workspace as declared, else the default one in the person's home."""
-    return spec.workspace or f"{person.home.rstrip('/')}/{_host.DEFAULT_WORKSPACE}"
+    return declared or f"{person.home.rstrip('/')}/{_host.DEFAULT_WORKSPACE}"
+
+
+def chosen_uid(declared: int | None, workspace: WorkspaceFacts, person: Person) -> int:
+    """The uid of the processes in a box: as declared, else the workspace's owner, else the person; never root's."""
+    return declared or workspace.owner or person.uid
 
 
 def resolve(spec: BoxSpec, setting: Setting, workspace: WorkspaceFacts) -> Box:
     """Decide what the declaration leaves open and refuse what can't be on this host."""
     missing = _check_workspace(spec, setting, workspace)
-    uid = spec.uid or workspace.owner or setting.person.uid
+    uid = chosen_uid(spec.uid, workspace, setting.person)
     _check_availability(spec, setting)
     box = Box(
         # As found, so that the default, a link and the path itself are one declaration.

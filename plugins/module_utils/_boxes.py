@@ -265,7 +265,7 @@ class _Run:
         if bridged and not self._gather.has_network(network):
             self.outcome.shared.append(Action(_actions.CREATE_NETWORK, network))
         elif (going or self._request.prune) and not staying and not self._gather.own_boxes() - going:
-            if network in self._gather.free_networks():
+            if network in self._gather.free_networks:
                 self.outcome.shared.append(Action(_actions.REMOVE_NETWORK, network))
             if self._request.remove_volumes:
                 caches = self._gather.cache_volumes()
@@ -278,14 +278,14 @@ class _Run:
         names = [box.container for box in self.outcome.boxes]
         known = {f"{name}{suffix}" for name in names for suffix in ("", ASIDE, PREPARE)}
         gone = {action.detail for box in self.outcome.boxes if box.plan for action in box.plan.actions}
-        volumes = gather.free_volumes()
+        volumes = gather.free_volumes
         there = [name for name in volumes if gather.has_volume(name)]
         staying = there if self._request.engine else _volumes.noted(setting.state_dir)
         paths = self._paths(keep_notes=bool(staying) and not self._request.remove_volumes)
         going = volumes if self._request.remove_volumes else []
         self.outcome.shared += [
             *(Action(_actions.REMOVE, name) for name in own if name not in known | gone),
-            *(Action(_actions.REMOVE_NETWORK, name) for name in gather.free_networks()),
+            *(Action(_actions.REMOVE_NETWORK, name) for name in gather.free_networks),
             *(Action(_actions.REMOVE_VOLUME, name, name) for name in going if name not in gone),
             *(Action(_actions.REMOVE_PATH, path, path) for path in paths),
         ]

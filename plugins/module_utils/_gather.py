@@ -96,9 +96,7 @@ class Gatherer:
 
     @cached_property
     def _volumes(self) -> dict[str, Volume]:
-        if self._engine is None:
-            return {}
-        return {item["Name"]: Volume.from_api(item) for item in self._engine.volumes()}
+        return _volumes.by_name(self._engine)
 
     @cached_property
     def _networks(self) -> dict[str, dict[str, Any]]:
@@ -150,12 +148,12 @@ class Gatherer:
     def home_volumes(self, name: str) -> list[str]:
         """The volume that only box ``name`` needs, if it exists: its HOME."""
         home = _naming.home_volume(self._setting.instance, name)
-        return [home] if home in self.free_volumes() else []
+        return [home] if home in self.free_volumes else []
 
     def cache_volumes(self) -> list[str]:
         """The volumes that the boxes of the instance share."""
         prefix = f"{self._setting.instance}-cache-"
-        return [name for name in self.free_volumes() if name.startswith(prefix)]
+        return [name for name in self.free_volumes if name.startswith(prefix)]
 
     def _own_volumes(self) -> list[str]:
         """Those that the instance made: ``a-b`` of box ``c`` and ``a`` of box ``b-c`` have one name for their HOME.
@@ -190,11 +188,13 @@ class Gatherer:
         own, _ = self.parted_containers()
         return [item for name, item in self._containers.items() if name not in own]
 
+    @cached_property
     def free_networks(self) -> list[str]:
         """Networks of the instance that no container of others is in."""
         used = {name for item in self._others for name in (item.get("NetworkSettings") or {}).get("Networks") or {}}
         return sorted(name for name in self._networks if self.owns_network(name) and name not in used)
 
+    @cached_property
     def free_volumes(self) -> list[str]:
         """Volumes of the instance that no container of others has."""
         used = {mount.get("Name") for item in self._others for mount in item.get("Mounts") or []}
@@ -246,7 +246,7 @@ class Gatherer:
 
     def resolve(self, spec: BoxSpec) -> Box:
         """The box with everything decided. Raises ``DeclarationError`` for what can't be on this host."""
-        path = _box.workspace_path(spec, self._setting.person)
+        path = _box.workspace_path(spec.workspace, self._setting.person)
         box = _box.resolve(spec, self._setting, _host.workspace_facts(path))
         others = {directory for container, directory in self._live_writable if container != box.container}
         writable = self._declared_writable | others
@@ -272,7 +272,7 @@ class Gatherer:
         """Directories of the host that agents of the boxes declared now write to."""
         result = set()
         for spec in self._specs:
-            workspace = os.path.realpath(_box.workspace_path(spec, self._setting.person))
+            workspace = os.path.realpath(_box.workspace_path(spec.workspace, self._setting.person))
             if spec.is_made and not _host.refusal(workspace, self._setting.protected):
                 result |= {workspace, *(os.path.realpath(item.source) for item in spec.mounts if not item.read_only)}
         return result

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _naming
+from ._engine import Engine
 from ._state import Directory, File, ensure_directory, entries, read_file, remove_tree, write_file
 
 
@@ -33,6 +34,11 @@ class Volume:
             instance=str(labels.get(_naming.LABEL_INSTANCE, "")),
             uid=str(labels.get(_naming.LABEL_UID, "")),
         )
+
+
+def by_name(engine: Engine | None) -> dict[str, Volume]:
+    """All volumes of an engine; none where there is no engine."""
+    return {str(raw["Name"]): Volume.from_api(raw) for raw in (engine.volumes() if engine else ())}
 
 
 def unprepared(state_dir: str, instance: str, names: Iterable[str], existing: Mapping[str, Volume]) -> tuple[str, ...]:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agentbox._shared import _backup, _backup_note, _naming
+from agentbox._shared import _backup, _backup_note, _naming, _volumes
 from agentbox._shared._backup import Contents
 from agentbox._shared._backup_tar import BackupError
 from agentbox._shared._engine import Engine
-from agentbox._shared._volumes import Volume
 
 from . import exits, options, workspace
 from .call import Call
@@ -98,7 +97,7 @@ def _refuse_existing(call: Call, engine: Engine, contents: Contents, directory: 
     """Raise ``UsageError`` when there is a box of that name, or a HOME that did not come from this very file."""
     there = f"box {call.name}" if call.find(engine) else ""
     home = _naming.home_volume(call.instance, call.name)
-    volume = next((Volume.from_api(row) for row in engine.volumes() if row["Name"] == home), None)
+    volume = _volumes.by_name(engine).get(home)
     if volume and not there:
         note = _backup_note.read(call.state_dir, volume)
         if note is None or (note.complete and note.digest != contents.digest):
