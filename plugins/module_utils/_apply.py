@@ -15,6 +15,7 @@ from ._engine import Engine
 from ._errors import EngineAbsentError, EngineError
 from ._helper import Entry
 from ._naming import BoxPaths
+from ._networks import BETWEEN_CONTAINERS, Networks
 from ._payload import STOP_SECONDS, home_directories, leading_to_mounts
 from ._plan import BoxPlan
 from ._progress import Report
@@ -43,7 +44,8 @@ class Applier:
             _actions.MAKE_WORKSPACE: lambda action: _state.ensure_directory(action.subject),
             _actions.SET_ACL: lambda action: _acl.grant(*action.subject),
             _actions.CREATE_NETWORK: self._create_network,
-            _actions.REMOVE_NETWORK: self._remove_network,
+            _actions.REMOVE_NETWORK: lambda action: self._engine.remove_network(action.subject),
+            _actions.REMOVE_SPARE_NETWORK: lambda action: self._engine.remove_network(action.subject),
             _actions.REMOVE_VOLUME: self._remove_volume,
             _actions.ADOPT: lambda action: _adopt.write(action.subject),
             _actions.FORGET: lambda action: _state.remove_file(action.subject),
@@ -182,18 +184,16 @@ class Applier:
                 self._engine.client.create_network(
                     action.detail,
                     driver="bridge",
-                    options={"com.docker.network.bridge.enable_icc": "false"},
+                    options={BETWEEN_CONTAINERS: "false"},
                     check_duplicate=True,  # else the engine makes a second one of the name
                     labels=labels,
                 )
         except EngineError:
-            same = [found for found in self._engine.networks() if found["Name"] == action.detail]
-            if len(same) != 1 or not labels.items() <= (same[0].get("Labels") or {}).items():
+            found = Networks.of(self._engine).get(action.detail)
+            if found is None or found.instance != self._instance:
                 raise
-
-    def _remove_network(self, action: Action) -> None:
-        with self._engine.doing(f"remove network {action.detail}"):
-            self._engine.client.remove_network(action.detail)
+        for spare in Networks.of(self._engine).spare(action.detail, self._instance):
+            self._engine.remove_network(spare.id)
 
     def _remove_volume(self, action: Action) -> None:
         self._engine.remove_volume(action.detail)

@@ -262,11 +262,14 @@ class _Run:
         bridged = any(box.network == network for box in self._boxes.values())
         going = {box.name for box in self.outcome.boxes if box.state == "absent"}
         staying = {box.name for box in self.outcome.boxes if box.state != "adopted"} - going
-        if bridged and not self._gather.has_network(network):
+        if bridged and not self._gather.networks.get(network):
             self.outcome.shared.append(Action(_actions.CREATE_NETWORK, network))
+        elif bridged:
+            spare = self._gather.networks.spare(network, self._request.setting.instance)
+            self.outcome.shared += [Action(_actions.REMOVE_SPARE_NETWORK, f"{it.name} {it.id}", it.id) for it in spare]
         elif (going or self._request.prune) and not staying and not self._gather.own_boxes() - going:
-            if network in self._gather.free_networks:
-                self.outcome.shared.append(Action(_actions.REMOVE_NETWORK, network))
+            free = [it for it in self._gather.free_networks if it.name == network]
+            self.outcome.shared += [Action(_actions.REMOVE_NETWORK, it.name, it.id) for it in free]
             if self._request.remove_volumes:
                 caches = self._gather.cache_volumes()
                 self.outcome.shared += [Action(_actions.REMOVE_VOLUME, volume, volume) for volume in caches]
@@ -285,7 +288,7 @@ class _Run:
         going = volumes if self._request.remove_volumes else []
         self.outcome.shared += [
             *(Action(_actions.REMOVE, name) for name in own if name not in known | gone),
-            *(Action(_actions.REMOVE_NETWORK, name) for name in gather.free_networks),
+            *(Action(_actions.REMOVE_NETWORK, it.name, it.id) for it in gather.free_networks),
             *(Action(_actions.REMOVE_VOLUME, name, name) for name in going if name not in gone),
             *(Action(_actions.REMOVE_PATH, path, path) for path in paths),
         ]

@@ -169,10 +169,20 @@ class Engine:
 
     def remove_volume(self, name: str) -> None:
         """Remove a volume; fine with one that is gone already."""
+        with self._removing(f"remove volume {name}"):
+            self.client.remove_volume(name)
+
+    def remove_network(self, name: str) -> None:
+        """Remove a network, by name or id; fine with one that is gone already."""
+        with self._removing(f"remove network {name}"):
+            self.client.remove_network(name)
+
+    @contextmanager
+    def _removing(self, what: str) -> Iterator[None]:
         import docker.errors
 
-        with self.doing(f"remove volume {name}"), contextlib.suppress(docker.errors.NotFound):
-            self.client.remove_volume(name)
+        with self.doing(what), contextlib.suppress(docker.errors.NotFound):
+            yield
 
     def run(self, container: str, argv: Sequence[str], *, timeout: float, most: int) -> tuple[int, bytes]:
         """Run ``argv`` in a running container: its exit code and the first ``most`` bytes of its standard output.

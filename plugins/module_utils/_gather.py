@@ -22,6 +22,7 @@ from ._health_cgroup import CgroupMount, mounted
 from ._helper import SUFFIX as PREPARE
 from ._manifests import parse_agents
 from ._naming import BoxPaths
+from ._networks import Network, Networks
 from ._payload import create_payload, volumes
 from ._plan import Situation
 from ._ports import publisher
@@ -99,10 +100,8 @@ class Gatherer:
         return _volumes.by_name(self._engine)
 
     @cached_property
-    def _networks(self) -> dict[str, dict[str, Any]]:
-        if self._engine is None:
-            return {}
-        return {item["Name"]: item for item in self._engine.networks()}
+    def networks(self) -> Networks:
+        return Networks.of(self._engine, self._containers.values())
 
     @cached_property
     def _inspected(self) -> dict[str, Future[dict[str, Any] | None]]:
@@ -189,10 +188,9 @@ class Gatherer:
         return [item for name, item in self._containers.items() if name not in own]
 
     @cached_property
-    def free_networks(self) -> list[str]:
+    def free_networks(self) -> list[Network]:
         """Networks of the instance that no container of others is in."""
-        used = {name for item in self._others for name in (item.get("NetworkSettings") or {}).get("Networks") or {}}
-        return sorted(name for name in self._networks if self.owns_network(name) and name not in used)
+        return self.networks.unused_by(self._others, self._setting.instance)
 
     @cached_property
     def free_volumes(self) -> list[str]:
@@ -202,13 +200,6 @@ class Gatherer:
 
     def has_volume(self, name: str) -> bool:
         return name in self._volumes
-
-    def has_network(self, name: str) -> bool:
-        return name in self._networks
-
-    def owns_network(self, name: str) -> bool:
-        labels = self._networks.get(name, {}).get("Labels") or {}
-        return bool(labels.get(_naming.LABEL_INSTANCE) == self._setting.instance)
 
     def live(self, name: str) -> tuple[dict[str, Any] | None, Swap | None]:
         """The container that counts as box ``name``, and the recreation that was interrupted there."""
@@ -291,7 +282,7 @@ class Gatherer:
     def _check_network(self, box: Box) -> None:
         for name in box.spec.networks:
             self._check_present(f"{box.spec.path}.networks", name)
-        network = self._networks.get(box.network)
+        network = self.networks.get(box.network)
         key = f"{box.spec.path}.network"
         if box.spec.network != "bridge":
             if box.network not in _BUILT_IN_NETWORKS:
@@ -299,18 +290,18 @@ class Gatherer:
             return
         if network is None:
             return
-        if not self.owns_network(box.network):
+        if network.instance != self._setting.instance:
             raise DeclarationError(
                 f"{key}: a network named {box.network} exists and was not made by Agentbox", "Choose another instance"
             )
-        if (network.get("Options") or {}).get("com.docker.network.bridge.enable_icc") != "false":
+        if not network.parts_boxes:
             raise DeclarationError(
                 f"{key}: network {box.network} was changed and lets boxes reach each other",
                 "Remove its boxes and the network, then run again",
             )
 
     def _check_present(self, key: str, network: str) -> None:
-        if self._engine and not self.has_network(network):
+        if self._engine and not self.networks.get(network):
             raise DeclarationError(f"{key}: the engine has no network {network}", "Create it first")
 
     def situation(self, box: Box, *, recreate_busy: bool, upgrade: bool) -> Situation:
@@ -333,7 +324,7 @@ class Gatherer:
             image=facts,
             image_environment=self._image_environment(live),
             enforced=_running.enforced(box, live, self._cgroup_mounts) if live else None,
-            networks=self._network_ids,
+            networks=self.networks.ids,
             replaced=_running.replaced(box, live) if live else {},
             record=_record(box, swap),
             swap=swap,
@@ -356,10 +347,6 @@ class Gatherer:
         )
         sparing = box.spec.recreate == "drift" or (upgrade and box.spec.recreate == "never")
         return self._with_viewers(box, situation) if sparing and not recreate_busy else situation
-
-    @cached_property
-    def _network_ids(self) -> dict[str, str]:
-        return {name: str(item["Id"]) for name, item in self._networks.items()}
 
     @cached_property
     def _cgroup_mounts(self) -> tuple[CgroupMount, ...]:

@@ -433,8 +433,9 @@ actions:
     action:
       description: >-
         One of C(make_directory), C(write_file), C(remove_path), C(make_workspace), C(set_acl), C(create_network),
-        C(remove_network), C(remove_volume), C(create), C(recreate), C(finish_swap), C(rename), C(leave_network),
-        C(join_network), C(update), C(seed_login), C(start), C(unpause), C(stop), C(remove).
+        C(remove_network), C(remove_spare_network), C(remove_volume), C(create), C(recreate), C(finish_swap),
+        C(rename), C(leave_network), C(join_network), C(update), C(seed_login), C(start), C(unpause), C(stop),
+        C(remove).
       type: str
     detail:
       description: On what.

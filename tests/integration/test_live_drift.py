@@ -190,6 +190,28 @@ def test_a_network_that_was_made_anew_is_joined_and_its_port_answers(engine: doc
         engines.remove_instance(engine, site.instance)
 
 
+def test_a_second_network_of_the_name_goes(engine: docker.APIClient, place: Path) -> None:
+    """A killed run's request can reach the engine beside the next run's; of two, the engine takes neither."""
+    if tuple(map(int, engine.version()["ApiVersion"].split("."))) >= (1, 44):
+        pytest.skip("this engine makes no two networks of a name")
+    site = Site(engines.new_instance_name(), place)
+    labels = {_naming.LABEL_MANAGED: "true", _naming.LABEL_INSTANCE: site.instance}
+    try:
+        box = direct.box(site, "twice")
+        converge(site, box)
+        used = engine.inspect_container(site.container("twice"))["NetworkSettings"]["Networks"][site.instance]
+        engine.create_network(site.instance, labels=labels)
+        assert kinds(converge(site, box, check=True)) == kinds(converge(site, box)) == ["remove_spare_network"]
+        assert [found["Id"] for found in engine.networks([site.instance])] == [used["NetworkID"]]
+        assert converge(site, box).as_dict()["changed"] is False
+        engine.create_network(site.instance, labels=labels)
+        gone = converge(site, absent=True, remove_volumes=True)
+        assert kinds(gone).count("remove_network") == 2
+        assert engine.networks([site.instance]) == []
+    finally:
+        engines.remove_instance(engine, site.instance)
+
+
 def _answers(port: int) -> None:
     deadline = time.monotonic() + 20
     while True:
