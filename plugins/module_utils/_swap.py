@@ -238,10 +238,10 @@ def take_back(engine: Engine, paths: BoxPaths, swap: Swap) -> None:
     if old:
         _remove_successor(engine, swap, old)
         for path, before in swap.previous.items():
-            if before is None:
-                remove_file(path)
-            else:
+            if before:
                 write_file(File(path, before[0].encode(), before[1]))
+            elif not _is_mounted(path, old):  # what it mounts was lost, and it would not start without
+                remove_file(path)
         with engine.doing(f"put container {swap.container} back"):
             if old["Name"] != f"/{swap.container}":
                 # A stop that a killed run had asked for may be under way still; this waits for its end.
@@ -250,6 +250,11 @@ def take_back(engine: Engine, paths: BoxPaths, swap: Swap) -> None:
             if swap.was_running:
                 engine.client.start(swap.old)
     remove_file(journal_path(paths))
+
+
+def _is_mounted(path: str, container: Mapping[str, Any]) -> bool:
+    sources = [str(mount["Source"]) for mount in container["HostConfig"].get("Mounts") or []]
+    return any(path == source or path.startswith(f"{source}/") for source in sources)
 
 
 def _remove_successor(engine: Engine, swap: Swap, old: Mapping[str, Any]) -> None:

@@ -69,8 +69,13 @@ class World:
 
 
 @contextmanager
-def converged(kind: str, directory: Path, engine: docker.APIClient, vendor: str) -> Iterator[World]:
-    """The site for workspaces of the ordinary user ``dev`` or of ``root``; ``vendor`` is the API's URL."""
+def converged(
+    kind: str, directory: Path, engine: docker.APIClient, vendor: str, walls: Json | None = None
+) -> Iterator[World]:
+    """The site for workspaces of the ordinary user ``dev`` or of ``root``.
+
+    ``vendor`` is the API's URL, ``walls`` are more keys of the declaration of the agent's box.
+    """
     instance = engines.new_instance_name()
     key = f"sk-ant-{secrets.token_urlsafe(40)}"
     port = _free_port()
@@ -81,6 +86,7 @@ def converged(kind: str, directory: Path, engine: docker.APIClient, vendor: str)
             "workspace": str(workspace),
             "lead": "claude",
             **owner.permissions,
+            **(walls or {}),
             "publish": f"127.0.0.1:{port}",
             "memory": "2g",
             "cpus": 2,

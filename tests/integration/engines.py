@@ -15,7 +15,7 @@ import signal
 import stat
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
@@ -153,10 +153,14 @@ def look(engine: docker.APIClient, container: str) -> dict[str, Any]:
 
 
 class SecondEngine:
-    """A real dockerd of the test's own, without any network, below ``directory``."""
+    """A real dockerd of the test's own, without any network, below ``directory``.
 
-    def __init__(self, directory: Path) -> None:
+    ``runtimes`` are those it has besides runc: programs by name.
+    """
+
+    def __init__(self, directory: Path, runtimes: Mapping[str, Path] | None = None) -> None:
         self.directory = directory
+        self._runtimes = [f"--add-runtime={name}={path}" for name, path in (runtimes or {}).items()]
         self.socket = directory / "docker.sock"
         self.host = f"unix://{self.socket}"
         self.data = directory / "data"
@@ -176,6 +180,7 @@ class SecondEngine:
                     *("--data-root", str(self.data), "--exec-root", str(self._runtime)),
                     *("--host", self.host, "--pidfile", str(self.directory / "pid")),
                     *("--bridge=none", "--iptables=false", "--ip-forward=false"),
+                    *self._runtimes,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -217,6 +222,11 @@ class SecondEngine:
     def client(self) -> docker.APIClient:
         return client(self.host)
 
+    def load(self, image: str) -> None:
+        """Give it an image of the machine's engine."""
+        with subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE) as saved:
+            subprocess.run(["docker", "--host", self.host, "load"], stdin=saved.stdout, check=True)
+
     def _answers(self) -> bool:
         if not self.socket.exists():
             return False
@@ -247,9 +257,9 @@ def _parent(pid: int) -> int:
 
 
 @contextmanager
-def second_engine(directory: Path) -> Iterator[SecondEngine]:
+def second_engine(directory: Path, runtimes: Mapping[str, Path] | None = None) -> Iterator[SecondEngine]:
     """A running second engine; ended afterwards."""
-    engine = SecondEngine(directory)
+    engine = SecondEngine(directory, runtimes)
     engine.start()
     try:
         yield engine

@@ -5,7 +5,6 @@ With systemd, on a whole host that is started again, this is in the tests of the
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,8 +22,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 @pytest.fixture
 def loaded(second_engine: engines.SecondEngine) -> engines.SecondEngine:
     """An engine of the tests' own that has the stand-in's image."""
-    with subprocess.Popen(["docker", "save", engines.IMAGE], stdout=subprocess.PIPE) as saved:
-        subprocess.run(["docker", "--host", second_engine.host, "load"], stdin=saved.stdout, check=True)
+    second_engine.load(engines.IMAGE)
     return second_engine
 
 

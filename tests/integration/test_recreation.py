@@ -101,6 +101,17 @@ def test_a_new_container_that_fails_brings_the_old_one_back(engine: docker.APICl
     assert entry.stat().st_mode & 0o777 == 0o755
 
 
+@pytest.mark.full
+def test_a_file_that_was_lost_before_does_not_keep_the_old_one_from_coming_back(
+    engine: docker.APIClient, site: Site
+) -> None:
+    Path(site.paths("one").passwd).unlink()
+    failed = site.converge(declared(site, shm_size=ANEW, recreate="always"), files={**files(), "entry.sh": "exit 3\n"})
+    assert "the old container is back" in box_of(failed)["msg"]
+    assert_whole(engine, site, MADE)
+    assert site.converge(declared(site))["changed"] is False
+
+
 def rebuild(engine: docker.APIClient, reference: str, context: str) -> None:
     """Give ``reference`` to another image, which was built from ``context``."""
     made = engine.create_container(engines.IMAGE, ["true"], labels={"agentbox.test": "recreation"})
