@@ -49,7 +49,7 @@ class Applier:
             _actions.REMOVE_VOLUME: self._remove_volume,
             _actions.ADOPT: lambda action: _adopt.write(action.subject),
             _actions.FORGET: lambda action: _state.remove_file(action.subject),
-            _actions.REMOVE: lambda action: self._change_state(action.kind, action.detail),
+            _actions.REMOVE: lambda action: self._engine.remove_container(action.detail),
             _actions.RENAME: lambda action: self._rename(*action.subject),
             _actions.LEAVE_NETWORK: lambda action: self._leave(*action.subject),
             _actions.JOIN_NETWORK: lambda action: self._join(*action.subject),
@@ -117,8 +117,7 @@ class Applier:
                 if network != first:
                     self._join(container, network)
         except EngineError:
-            with self._engine.doing(f"remove container {container}"):
-                self._engine.client.remove_container(container, force=True)
+            self._engine.remove_container(container)
             raise
 
     def _make_way(self, box: Box, payload: Mapping[str, Any]) -> None:
@@ -162,8 +161,6 @@ class Applier:
                 client.stop(name, timeout=STOP_SECONDS)
             elif kind == _actions.UNPAUSE:
                 client.unpause(name)
-            elif kind == _actions.REMOVE:
-                client.remove_container(name, force=True)
             elif kind == _actions.START:
                 client.start(name)
         if kind == _actions.START:

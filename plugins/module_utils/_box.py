@@ -38,7 +38,10 @@ class EngineFacts:
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """An image. ``context`` is the digest of what it was built from, else its id; ``agents`` maps names to versions."""
+    """An image. ``context`` is the digest of what it was built from, else its id; ``agents`` maps names to versions.
+
+    ``id`` is empty for one that is yet to be built.
+    """
 
     reference: str
     id: str

@@ -55,7 +55,8 @@ class Live:
 
     ``enforced`` are the limits that the kernel has for it, None when it does not run or they can't be seen.
     ``networks`` are the engine's networks, name to id. ``replaced`` maps targets in a running container to sources on
-    the host that it does not see, because another file or directory is there now than when it was started.
+    the host that it does not see, because another file or directory is there now than when it was started. ``image`` is
+    the id of what its image's name means now, empty for one that is yet to be built, None when there is none.
     ``updatable`` says whether the engine's update call is known to work.
     """
 
@@ -65,6 +66,7 @@ class Live:
     networks: Mapping[str, str] = field(default_factory=dict)
     volumes: Container[str] | None = None  # that exist, by name; None when nobody looked
     replaced: Mapping[str, str] = field(default_factory=dict)
+    image: str | None = None
     updatable: bool = True
 
 
@@ -90,7 +92,7 @@ def compare(payload: Mapping[str, Any], live: Live, declared: Mapping[str, Any],
         *_schema(payload, container),
         *_environment(payload, container, live.image_environment),
         *_networks(payload, live),
-        *_image(payload, container),
+        *_image(payload, live),
         *changed_keys,
     ]
     told = {drift.path for drift in found}
@@ -227,11 +229,16 @@ def _schema(payload: Mapping[str, Any], live: Mapping[str, Any]) -> list[Drift]:
     return [] if now == then else [Drift("schema", now, then)]
 
 
-def _image(payload: Mapping[str, Any], live: Mapping[str, Any]) -> list[Drift]:
+def _image(payload: Mapping[str, Any], live: Live) -> list[Drift]:
+    """Another image by name, by what it was built from, or by what came out of building the same again."""
+    name, then_name = payload["Image"], live.container["Config"].get("Image")
     now = payload["Labels"][_naming.LABEL_CONTEXT]
-    then = (live["Config"].get("Labels") or {}).get(_naming.LABEL_CONTEXT, "")
-    same = now == then and payload["Image"] == live["Config"].get("Image")
-    return [] if same else [Drift("image", _named(payload["Image"], now), _named(live["Config"].get("Image"), then))]
+    then = (live.container["Config"].get("Labels") or {}).get(_naming.LABEL_CONTEXT, "")
+    if (name, now) != (then_name, then):
+        return [Drift("image", _named(name, now), _named(then_name, then))]
+    made_of = live.container["Image"]
+    same = live.image in (None, made_of)
+    return [] if same else [Drift("image", _named(name, live.image or "built anew"), _named(name, made_of))]
 
 
 def _named(reference: object, context: str) -> str:

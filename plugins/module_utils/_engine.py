@@ -35,6 +35,7 @@ MINIMUM_API = (1, 41)
 NEWEST_API = (1, 51)
 PROBE_TIMEOUT = 10.0  # seconds for an engine to answer GET /version
 CALL_TIMEOUT = 120  # seconds for one ordinary call
+_POLL = 0.1  # seconds
 _THREADS = 4  # the engine answers that many questions at once; more take no less time on small machines
 
 # Shared by every module; the plugins that reach the engine have its part of plugins/doc_fragments/engine.py.
@@ -176,6 +177,30 @@ class Engine:
         """Remove a network, by name or id; fine with one that is gone already."""
         with self._removing(f"remove network {name}"):
             self.client.remove_network(name)
+
+    def remove_container(self, name: str) -> None:
+        """Remove a container, whatever it does; fine with one that is gone already.
+
+        One that somebody else is removing, a killed run for example, is waited for.
+        """
+        import docker.errors
+
+        with self._removing(what := f"remove container {name}"):
+            try:
+                self.client.remove_container(name, force=True)
+            except docker.errors.APIError as error:
+                if error.status_code != http.HTTPStatus.CONFLICT:
+                    raise
+                self._wait_until_gone(name, what)
+
+    def _wait_until_gone(self, name: str, what: str) -> None:
+        deadline = time.monotonic() + CALL_TIMEOUT
+        while found := self.inspect_container(name):
+            if found["State"]["Status"] != "removing":
+                raise EngineError(f"{what}: the engine refuses, it is {found['State']['Status']}")
+            if time.monotonic() > deadline:
+                raise EngineTimeoutError(f"{what}: it is being removed and not gone after {CALL_TIMEOUT} s")
+            time.sleep(_POLL)
 
     @contextmanager
     def _removing(self, what: str) -> Iterator[None]:

@@ -91,7 +91,7 @@ def beside(
         try:
             yield created
         finally:
-            engine.client.remove_container(created, force=True)
+            engine.remove_container(created)
 
 
 def left(engine: Engine, place: Place) -> dict[str, Any] | None:
@@ -108,8 +108,7 @@ def remove_left(engine: Engine, place: Place) -> None:
     """Remove what a killed run left."""
     found = left(engine, place)
     if found:
-        with engine.doing(f"remove container {place.name}"):
-            engine.client.remove_container(found["Id"], force=True)
+        engine.remove_container(found["Id"])
 
 
 def put(engine: Engine, container: str, box: Box, entries: Iterable[Entry]) -> None:

@@ -153,6 +153,7 @@ def find_drift(box: Box, situation: Situation, payload: Mapping[str, Any]) -> li
         networks=situation.networks,
         volumes=situation.volumes or None,
         replaced=situation.replaced,
+        image=situation.image.id if situation.image else None,
         # Podman's update call knows only some of the limits, and that of gVisor's container depends on its version.
         updatable=not box.setting.engine.podman and box.spec.runtime == "runc",
     )

@@ -228,7 +228,7 @@ def resume(engine: Engine, paths: BoxPaths, swap: Swap) -> None:
 
 def finish(engine: Engine, paths: BoxPaths, swap: Swap) -> None:
     """Remove the old container; the new one works."""
-    _remove(engine, swap.old)
+    engine.remove_container(swap.old)
     remove_file(journal_path(paths))
 
 
@@ -263,13 +263,7 @@ def _remove_successor(engine: Engine, swap: Swap, old: Mapping[str, Any]) -> Non
         return
     labels, ours = (container["Config"].get("Labels") or {} for container in (successor, old))
     if labels.get(LABEL_MANAGED) == "true" and labels.get(LABEL_INSTANCE) == ours.get(LABEL_INSTANCE):
-        _remove(engine, successor["Id"])
-
-
-def _remove(engine: Engine, container: str) -> None:
-    if engine.inspect_container(container):
-        with engine.doing(f"remove container {container}"):
-            engine.client.remove_container(container, force=True)
+        engine.remove_container(successor["Id"])
 
 
 def _write(paths: BoxPaths, swap: Swap) -> None:

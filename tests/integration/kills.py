@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,17 @@ _ASKING = re.compile(r"/exec$|^/exec/")
 _ID = re.compile(r"[0-9a-f]{64}")
 
 Run = Callable[[], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Death:
+    """``steps`` until then, with the one that was not taken.
+
+    Unless ``settled``, the engine may still do what another thread of the run had asked for.
+    """
+
+    steps: list[str]
+    settled: bool
 
 
 def step_of(event: str, arguments: tuple[Any, ...], below: Path) -> str | None:
@@ -63,28 +75,30 @@ def _resolved(path: object, directory: object) -> str:
 def steps(run: Run, below: Path) -> tuple[list[str], dict[str, Any]]:
     """Run to the end: every step that was taken, in order, and the result."""
     taken, result = _process(run, below, None, answered=True)
-    assert result is not None, taken
+    assert isinstance(result, dict), taken
     return taken, result
 
 
-def killed(run: Run, below: Path, at: int | str, *, answered: bool = True) -> list[str]:
+def killed(run: Run, below: Path, at: int | str, *, answered: bool = True) -> Death:
     """Run and die before a step is taken: that of a number (from 0), or the first that holds a text.
 
-    Returns the steps until then, with the one that was not taken. With ``answered`` False the step is a request that is
-    sent, and the run dies before it has an answer.
+    With ``answered`` False the step is a request that is sent, and the run dies before it has an answer.
     """
-    taken, result = _process(run, below, at, answered=answered)
-    assert result is None, f"the run ended before step {at}: {taken}"
-    return taken
+    taken, settled = _process(run, below, at, answered=answered)
+    assert isinstance(settled, bool), f"the run ended before step {at}: {taken}"
+    return Death(taken, settled)
 
 
-def _process(run: Run, below: Path, at: int | str | None, *, answered: bool) -> tuple[list[str], dict[str, Any] | None]:
+def _process(
+    run: Run, below: Path, at: int | str | None, *, answered: bool
+) -> tuple[list[str], dict[str, Any] | bool | None]:
+    """The steps, and the result or, of a run that was killed, whether all that it asked for was answered."""
     reader, writer = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(target=_body, args=(run, below, at, answered, writer))
     process.start()
     writer.close()
     taken: list[str] = []
-    result = None
+    result: dict[str, Any] | bool | None = None
     try:
         while reader.poll(RUN_TIMEOUT):
             message = reader.recv()
@@ -103,7 +117,7 @@ def _body(run: Run, below: Path, at: int | str | None, answered: bool, told: Con
     """In the child: tell of every step, die at the one that was chosen."""
     count = 0
     dies_unanswered = False
-
+    unanswered: set[int] = set()  # threads that wait for what a request changes
     one_by_one = threading.Lock()
 
     def note(event: str, arguments: tuple[Any, ...]) -> None:
@@ -115,16 +129,23 @@ def _body(run: Run, below: Path, at: int | str | None, answered: bool, told: Con
             told.send(found)
             dies = count == at or (isinstance(at, str) and at in found)
             if dies and answered:
-                os.kill(os.getpid(), signal.SIGKILL)
+                die()
             dies_unanswered = dies_unanswered or dies
             count += 1
+            if event == "http.client.send":
+                unanswered.add(threading.get_ident())
+
+    def die() -> None:
+        told.send(not unanswered)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     begin = http.client.HTTPResponse.begin
 
     def begin_or_die(response: http.client.HTTPResponse) -> None:
         if dies_unanswered:
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
         begin(response)
+        unanswered.discard(threading.get_ident())
 
     http.client.HTTPResponse.begin = begin_or_die  # type: ignore[method-assign]
     sys.addaudithook(note)

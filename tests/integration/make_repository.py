@@ -83,10 +83,13 @@ def write_lists() -> None:
 
 
 def sign() -> None:
-    batch = ["gpg", "--batch", "--quiet", "--pinentry-mode=loopback", "--passphrase="]
+    keys = WORK / "keys"
+    keys.mkdir(mode=0o700)
+    gpg = ["gpg", "--batch", f"--homedir={keys}"]
+    batch = [*gpg, "--quiet", "--pinentry-mode=loopback", "--passphrase="]
     run(*batch, "--quick-generate-key", "Tests <t@example>", "ed25519", "sign", "1d")
     run(*batch, "--clearsign", f"--output={SUITE / 'InRelease'}", str(SUITE / "Release"))
-    run("gpg", "--batch", "--armor", f"--output={REPOSITORY / 'gpg'}", "--export")
+    run(*gpg, "--armor", f"--output={REPOSITORY / 'gpg'}", "--export")
 
 
 def serve(port: str) -> None:

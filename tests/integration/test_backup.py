@@ -197,8 +197,8 @@ def test_logins_and_secrets_travel_when_asked_for(home: Site, place: Path) -> No
         assert archive.getmember("home/.claude/.credentials.json").mode == 0o600
 
 
-def killed_export(home: Site, file: Path, at: str) -> list[str]:
-    return kills.killed(lambda: export(home, _backup_export.Wanted("one", str(file))), home.directory, at)
+def killed_export(home: Site, file: Path, at: str) -> None:
+    kills.killed(lambda: export(home, _backup_export.Wanted("one", str(file))), home.directory, at)
 
 
 def test_a_killed_export_leaves_a_box_that_goes_on(engine: docker.APIClient, home: Site, place: Path) -> None:

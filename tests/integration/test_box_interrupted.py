@@ -162,10 +162,10 @@ def kill_everywhere(world: World, place: Path, following: World) -> None:
         world.begin()
         died = kills.killed(world.act, place, step, answered=answered)
         try:
-            following.recovers(settled=answered)
+            following.recovers(settled=died.settled)
         except AssertionError as error:
             left = "not taken" if answered else "not answered"
-            problems.append(f"{step} {died[-1]}, {left}: {error}")
+            problems.append(f"{step} {died.steps[-1]}, {left}: {error}")
     assert not problems, "\n".join(problems)
 
 

@@ -124,6 +124,7 @@ def config(key: str, value: object) -> Change:
         ("healthcheck", config("Healthcheck", None)),
         ("ports", host("PortBindings", {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "8080"}]})),
         ("image", config("Image", "other:latest")),
+        ("image", lambda live: live.update(Image="sha256:built before from the same")),
     ],
 )
 def test_what_changed_behind_the_label_is_seen(path: str, change: Change) -> None:
@@ -133,6 +134,12 @@ def test_what_changed_behind_the_label_is_seen(path: str, change: Change) -> Non
     assert path in [drift.path for drift in found.drift]
     assert found.actions == ()
     assert path in found.warnings[0]
+
+
+def test_an_image_that_is_yet_to_be_built_is_another_one() -> None:
+    found = plan_box(box(recreate="drift"), situation(inspected(box()), image=replace(IMAGE, id="")))
+    assert [action.kind for action in found.actions] == ["recreate"]
+    assert [drift.path for drift in found.repaired] == ["image"]
 
 
 @pytest.mark.parametrize(
