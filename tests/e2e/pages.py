@@ -11,8 +11,9 @@ from tests.e2e.support import REPOSITORY
 
 _BLOCK = re.compile(r"(?:In `(?P<path>[^`\n]+)`:\n\n)?```(?P<language>\w+)\n(?P<content>.*?)```", re.DOTALL)
 _PROMPT = "# "
-# The tests' machine has its clone already; there is nothing at the address that the page names.
-_FETCHING = "git clone "
+# The tests' machine has its clone already, and stands for the one that a file is taken to. There is nothing at the
+# addresses that the pages name.
+_BETWEEN_MACHINES = ("git clone ", "scp ")
 
 
 def script(page: str) -> str:
@@ -38,6 +39,6 @@ def _written(path: str, content: str) -> str:
 def _commands(content: str) -> Iterator[str]:
     for line in content.splitlines():
         command = line.removeprefix(_PROMPT)
-        if command != line and not command.startswith(_FETCHING):
+        if command != line and not command.startswith(_BETWEEN_MACHINES):
             yield f"echo {shlex.quote(line)}"
             yield command

@@ -9,8 +9,8 @@ import pytest
 
 from tests import hosts
 from tests.e2e.fleet import Fleet, fleet
-from tests.e2e.support import wait_for
 from tests.integration import runs
+from tests.integration.durable import eventually
 
 SECRET = "example-key-that-opens-nothing"  # noqa: S105 - what the example's vault holds
 BOXES = {
@@ -108,28 +108,42 @@ def test_a_host_that_is_down_does_not_keep_the_others_from_converging(converged:
     assert [result["host"] for result in run.failed] == [down]
 
 
-def test_what_ran_is_back_after_a_crash_of_the_engine_and_after_a_reboot(converged: Converged) -> None:
+def test_a_run_starts_what_a_crash_of_the_engine_ended(converged: Converged) -> None:
+    """The engine itself ends boxes that it finds running then, and takes that for their user's wish."""
+    servers = converged.fleet
+    conversation, starts = servers.in_box("ada.example", "agentbox", CONVERSE).split()
+    servers.run("ada.example", "systemctl", "kill", "--signal=KILL", "docker.service")
+    servers.run("ada.example", "sh", "-c", "until docker version > /dev/null 2>&1; do sleep 0.2; done")
+    run = servers.site("--limit=ada.example", "--tags=box", vault=False)
+    assert run.returncode == 0, run.output
+    is_back(servers, int(starts) + 1, conversation)
+
+
+def test_what_ran_is_back_after_a_restart_of_the_engine_and_after_a_reboot(converged: Converged) -> None:
     """And nothing else. The last test, for the hosts have other addresses afterwards."""
     servers = converged.fleet
     stopped = servers.stop("build1.example")
     assert stopped.returncode == 0, stopped.output
     conversation, starts = servers.in_box("ada.example", "agentbox", CONVERSE).split()
-    for number, harm in enumerate((crash_engine, reboot), int(starts) + 1):
+    for number, harm in enumerate((restart_engine, reboot), int(starts) + 1):
         for host in ("ada.example", "build1.example"):
             harm(servers, host)
-        wanted = f"{number} resume {conversation} main observer".split()
-        wait_for("box that is back", lambda wanted=wanted: look_again(servers) == wanted, HEALED)
+        is_back(servers, number, conversation)
         assert servers.boxes("build1.example") == {"agentbox-review": "exited", "agentbox-night": "created"}
 
 
-def crash_engine(servers: Fleet, host: str) -> None:
-    servers.run(host, "systemctl", "kill", "--signal=KILL", "docker.service")
-    servers.run(host, "sh", "-c", "until docker version > /dev/null 2>&1; do sleep 0.2; done")
+def restart_engine(servers: Fleet, host: str) -> None:
+    servers.run(host, "systemctl", "restart", "docker.service")
 
 
 def reboot(servers: Fleet, host: str) -> None:
     hosts.docker("restart", "--time=1", servers.containers[host])
     hosts.wait_for_systemd(servers.containers[host])
+
+
+def is_back(servers: Fleet, launches: int, conversation: str) -> None:
+    wanted = f"{launches} resume {conversation} main observer".split()
+    eventually(lambda: look_again(servers), lambda found: found == wanted, HEALED)
 
 
 def look_again(servers: Fleet) -> list[str]:
