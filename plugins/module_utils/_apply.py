@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import _acl, _actions, _adopt, _backup_note, _credentials_box, _credentials_host, _helper, _naming, _state, _swap
+from . import (
+    _acl,
+    _actions,
+    _adopt,
+    _backup_note,
+    _credentials_box,
+    _credentials_host,
+    _fresh_volumes,
+    _naming,
+    _state,
+    _swap,
+)
 from ._actions import Action
 from ._box import Box
 from ._credentials_host import Seed
 from ._engine import Engine
 from ._errors import EngineAbsentError, EngineError
-from ._helper import Entry
 from ._naming import BoxPaths
 from ._networks import BETWEEN_CONTAINERS, Networks
-from ._payload import STOP_SECONDS, home_directories, leading_to_mounts
+from ._payload import STOP_SECONDS, leading_to_mounts
 from ._plan import BoxPlan
 from ._progress import Report
 from ._volumes import Volume, forget, mark_prepared
@@ -97,44 +106,47 @@ class Applier:
             report=self._report,
         )
 
-    def _create(self, box: Box, payload: Mapping[str, Any], unprepared: tuple[str, ...]) -> str:
-        if unprepared:
-            self._prepare_volumes(box, payload, unprepared)
-        if leading_to_mounts(box) and _naming.home_volume(self._instance, box.spec.name) not in unprepared:
-            self._make_way(box, payload)
+    def _create(self, box: Box, payload: Mapping[str, Any], fresh: tuple[str, ...]) -> str:
+        """Create the container, with the volumes ``fresh``, which the box's user does not own yet; its id."""
+        created = self._create_with_volumes(box, payload, fresh) or self._create_after_volumes(box, payload, fresh)
+        self._join_networks(created, payload)
+        return created
+
+    def _create_with_volumes(self, box: Box, payload: Mapping[str, Any], fresh: tuple[str, ...]) -> str | None:
+        """None where that can't be: the engine's disk is not this host's, or something is in the way there."""
+        if not fresh or not _fresh_volumes.can_be_prepared_here(box, payload, fresh):
+            return None
+        try:
+            created, volumes = _fresh_volumes.create(self._engine, box, _in_one_network(payload), fresh)
+        except OSError:
+            return None
+        self._mark_prepared(volumes)
+        with _fresh_volumes.removed_on_error(self._engine, created):
+            self._rename(created, box.container)
+        return created
+
+    def _create_after_volumes(self, box: Box, payload: Mapping[str, Any], fresh: tuple[str, ...]) -> str:
+        if fresh:
+            self._mark_prepared(_fresh_volumes.prepare(self._engine, box, payload, fresh))
+        if leading_to_mounts(box) and _naming.home_volume(self._instance, box.spec.name) not in fresh:
+            _fresh_volumes.make_way(self._engine, box, payload)
         if box.spec.credentials == "mount":
             _credentials_box.make_mount_points(self._engine, box, box.logins)
         with self._engine.doing(f"create container {box.container}"):
             created = self._engine.client.create_container_from_config(_in_one_network(payload), box.container)
-        self._join_networks(str(created["Id"]), payload)
         return str(created["Id"])
+
+    def _mark_prepared(self, volumes: Iterable[Volume]) -> None:
+        with self._markers:
+            mark_prepared(self._state_dir, volumes)
 
     def _join_networks(self, container: str, payload: Mapping[str, Any]) -> None:
         """Put a container that does not run yet into its further networks; one that can't be is removed again."""
         endpoints, first = payload["NetworkingConfig"]["EndpointsConfig"], payload["HostConfig"]["NetworkMode"]
-        try:
+        with _fresh_volumes.removed_on_error(self._engine, container):
             for network in endpoints:
                 if network != first:
                     self._join(container, network)
-        except EngineError:
-            self._engine.remove_container(container)
-            raise
-
-    def _make_way(self, box: Box, payload: Mapping[str, Any]) -> None:
-        """Have the box uid own what leads to mounts in a HOME that was prepared before they were declared."""
-        home = [mount for mount in payload["HostConfig"]["Mounts"] if mount["Target"] == _naming.BOX_HOME]
-        entries = [Entry(f"{_naming.BOX_HOME}/{path}", 0o755) for path in leading_to_mounts(box)]
-        with _helper.helper(self._engine, box, home) as container:
-            _helper.put(self._engine, container, box, entries)
-
-    def _prepare_volumes(self, box: Box, payload: Mapping[str, Any], names: tuple[str, ...]) -> None:
-        """Give the roots of new volumes to the box uid."""
-        mounts = [mount for mount in payload["HostConfig"]["Mounts"] if mount["Source"] in names]
-        with _helper.helper(self._engine, box, [_with_content(mount) for mount in mounts]) as container:
-            _helper.put(self._engine, container, box, _directories(box, [mount["Target"] for mount in mounts]))
-            volumes = [Volume.from_api(self._engine.client.inspect_volume(name)) for name in names]
-        with self._markers:
-            mark_prepared(self._state_dir, volumes)
 
     def _rename(self, old: str, new: str) -> None:
         with self._engine.doing(f"rename container {old}"):
@@ -204,17 +216,3 @@ def _in_one_network(payload: Mapping[str, Any]) -> dict[str, Any]:
     first = payload["HostConfig"]["NetworkMode"]
     endpoints = {name: end for name, end in payload["NetworkingConfig"]["EndpointsConfig"].items() if name == first}
     return {**payload, "NetworkingConfig": {"EndpointsConfig": endpoints}}
-
-
-def _with_content(mount: Mapping[str, Any]) -> dict[str, Any]:
-    """A volume's mount, writable, that takes the image's content with it; a volume that it makes gets a mark."""
-    labels = {**mount["VolumeOptions"]["Labels"], _naming.LABEL_MARK: secrets.token_hex(8)}
-    return {**mount, "ReadOnly": False, "VolumeOptions": {"NoCopy": False, "Labels": labels}}
-
-
-def _directories(box: Box, targets: list[str]) -> list[Entry]:
-    """Directories that belong to the box uid: roots of volumes, and what lies in HOME."""
-    modes = dict.fromkeys(sorted(targets), 0o755)
-    if _naming.BOX_HOME in targets:
-        modes |= {f"{_naming.BOX_HOME}/{below}": mode for below, mode in home_directories(box).items()}
-    return [Entry(path, mode) for path, mode in modes.items()]

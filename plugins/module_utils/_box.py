@@ -26,12 +26,16 @@ _MAX_SOCKET_PATH = 107  # bytes; sockaddr_un holds 108 with the closing NUL
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """What the engine offers. ``memory`` in bytes; ``runtimes`` None where the engine does not say."""
+    """What the engine offers. ``memory`` in bytes; ``runtimes`` None where the engine does not say.
+
+    ``maps_users``: a user in a container is another one on the host.
+    """
 
     cpus: int
     memory: int
     runtimes: tuple[str, ...] | None
     podman: bool = False
+    maps_users: bool = False
     data_root: str = "/var/lib/docker"
     unenforced: frozenset[str] = frozenset()  # limits, named as in ``Limits``, that it accepts and can't enforce
 

@@ -271,6 +271,11 @@ def is_rootless(info: Mapping[str, Any]) -> bool:
     return bool(info.get("Rootless")) or any("rootless" in str(option) for option in info.get("SecurityOptions") or [])
 
 
+def maps_users(info: Mapping[str, Any]) -> bool:
+    """Whether users in its containers are others on the host: a rootless engine, or one with ``userns-remap``."""
+    return is_rootless(info) or any("name=userns" in str(option) for option in info.get("SecurityOptions") or [])
+
+
 def reloaded_since(identity: EngineIdentity, moment: float) -> bool:
     """Whether the engine took its configuration anew since ``moment`` (seconds of the epoch).
 

@@ -16,7 +16,7 @@ from ._adopt import Adoption
 from ._advisory import unenforced_limits
 from ._box import Box, EngineFacts, ImageFacts, Setting
 from ._credentials_gather import Logins
-from ._engine import Engine
+from ._engine import Engine, maps_users
 from ._errors import AgentboxError, DeclarationError
 from ._health_cgroup import CgroupMount, mounted
 from ._helper import SUFFIX as PREPARE
@@ -47,6 +47,7 @@ def engine_facts(engine: Engine | None) -> EngineFacts:
         memory=int(info["MemTotal"]),
         runtimes=tuple(sorted(info.get("Runtimes") or {})) or None,
         podman=engine.identity.podman,
+        maps_users=maps_users(info),
         data_root=str(info.get("DockerRootDir") or ""),
         unenforced=unenforced_limits(info),
     )

@@ -53,9 +53,13 @@ def helper(
     engine: Engine, box: Box, mounts: Iterable[Mapping[str, Any]], command: Sequence[str] = _DONE
 ) -> Iterator[str]:
     """As ``beside``, for a declared box and with its image."""
-    place = Place(box.container, box.spec.image, box.uid, box.setting.instance, box.setting.state_dir)
-    with beside(engine, place, mounts, command) as container:
+    with beside(engine, place(box), mounts, command) as container:
         yield container
+
+
+def place(box: Box) -> Place:
+    """Where the helper of a declared box stands."""
+    return Place(box.container, box.spec.image, box.uid, box.setting.instance, box.setting.state_dir)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from . import _adopt, _naming
 from ._adopt import Adoption
 from ._engine import Engine
 from ._errors import StateError
+from ._helper import SUFFIX as PREPARE
 from ._ports import Publish
 from ._state import read_json
 from ._swap import ASIDE, explain_exit
@@ -29,7 +30,7 @@ def boxes(
         return []
     label = f"{_naming.LABEL_INSTANCE}={instance}" if instance else _naming.LABEL_BOX
     found = engine.containers(stopped=True, labels=[label])
-    inspected = engine.inspect_containers([item["Id"] for item in found if _is_box(item)])
+    inspected = engine.inspect_containers([item["Id"] for item in found if is_box(item)])
     containers = (answer.result() for answer in inspected.values())
     result = [with_lead(describe(container)) for container in containers if container]
     result += _adopted(_adopt.found(engine, state_root, instance), result)
@@ -64,9 +65,9 @@ def describe_adopted(adoption: Adoption, container: Mapping[str, Any]) -> dict[s
     }
 
 
-def _is_box(item: Mapping[str, Any]) -> bool:
+def is_box(item: Mapping[str, Any]) -> bool:
     """Whether a listed container is a box, and not one set aside or made to prepare volumes."""
-    aside = all(name.endswith(ASIDE) for name in item.get("Names") or [])
+    aside = all(name.endswith((ASIDE, PREPARE)) for name in item.get("Names") or [])
     return _naming.LABEL_BOX in (item.get("Labels") or {}) and not aside
 
 

@@ -63,10 +63,12 @@ def find(engine: Engine, instance: str, name: str, state_root: str) -> SeenBox |
 
 def find_all(engine: Engine, instance: str, state_root: str) -> list[SeenBox]:
     """All boxes of an instance, made or adopted, by name."""
+    from agentbox._shared import _info
+
     rows = engine.containers(stopped=True, labels=[f"{_naming.LABEL_INSTANCE}={instance}"])
-    answers = engine.inspect_containers([row["Id"] for row in rows])
+    answers = engine.inspect_containers([row["Id"] for row in rows if _info.is_box(row)])
     found = (answer.result() for answer in answers.values())
-    made = [_seen(inspect) for inspect in found if inspect and _naming.LABEL_BOX in _labels(inspect)]
+    made = [_seen(inspect) for inspect in found if inspect]
     names = {box.name for box in made}
     adopted = [box for box in find_adopted(engine, instance, state_root) if box.name not in names]
     return sorted([*made, *adopted], key=lambda box: box.name)
