@@ -22,7 +22,6 @@ from . import (
     declaration,
     differences,
     exits,
-    logins,
     options,
     removal,
     seen,
@@ -354,19 +353,26 @@ def _report_differences(box: SeenBox, found: Sequence[str]) -> None:
 
 
 def _arrive(call: Call, engine: Engine, box: SeenBox) -> int:
-    """Print how to reach the box; on a terminal become a viewer of it."""
+    """Print how to reach the box, and how to log in; on a terminal become a viewer of it, where agents ask for that."""
+    interactive = terminal.is_interactive()
     answer(
         summary.of(
             box,
             attach_with=_command("attach", call),
             shell_with=_command("shell", call),
-            logins=logins.missing(engine, box),
+            logins=() if interactive else _missing_logins(engine, box),
         )
     )
-    if terminal.is_interactive():
+    if interactive:
         terminal.forget_typed_keys()
         terminal.attach(box.container, engine.identity.host)
     return exits.OK
+
+
+def _missing_logins(engine: Engine, box: SeenBox) -> list[str]:
+    from . import logins
+
+    return logins.missing(engine, box)
 
 
 def _require_terminal(call: Call, hint: str) -> None:
