@@ -18,6 +18,8 @@ from tests.integration.sites import UID, Site
 
 CANARY = "canary-of-a-secret"
 BRACES = "{{ lookup('pipe', 'touch {place}/executed') }}"
+# What shells, environment files and YAML each read in their own way.
+GREETING = " #two words, 'quotes', \"more\", $HOME and ünïcode"
 STOP_LIMIT = 5.0  # seconds for a box to end, far below the 20 s after which the engine kills it
 
 
@@ -74,7 +76,7 @@ def declared(site: Site) -> list[dict[str, Any]]:
     rooted = site.workspace("rooted", uid=0)
     (rooted / "kept.txt").write_text("of root\n", encoding="utf-8")
     return [
-        site.box("one", env={"GREETING": "two words, 'quotes' and ünïcode"}),
+        site.box("one", env={"GREETING": GREETING}),
         site.box("two", pids=100),
         site.box("rooted", uid=UID),
     ]
@@ -174,7 +176,7 @@ def test_caches_belong_to_the_box_user_from_the_start(made: Made) -> None:
 
 
 def test_the_environment_arrives_byte_by_byte(made: Made) -> None:
-    assert made.site.run("one", 'printf %s "$GREETING"') == "two words, 'quotes' and ünïcode"
+    assert made.site.run("one", 'printf %s "$GREETING"') == GREETING
 
 
 def test_a_secret_is_in_no_place_that_others_read(made: Made, engine: docker.APIClient) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from agentbox._shared import _naming
 from tests.integration import engines, kills, runs
-from tests.integration.sites import Site
+from tests.integration.sites import Site, files
 
 SECRETS = {"one": {"STANDIN_TOKEN": "value-of-a-secret"}}
 LIGHT = {"lead": "none", "agents": []}
@@ -188,6 +188,44 @@ def test_a_killed_recreation_that_is_no_longer_wanted_leaves_one_box(
     unwanted = World(engine, site, SCENARIOS["recreate"])
     as_before = World(engine, site, Scenario(before, before, ("one",), {"secrets": SECRETS}, ("one",)))
     kill_everywhere(unwanted, place, as_before)
+
+
+def failing(engine: docker.APIClient, site: Site) -> World:
+    """A recreation whose new container does not stay up, so that the old one comes back."""
+    options = {"secrets": SECRETS, "files": {**files(), "entry.sh": "exit 3\n"}}
+    recreate = SCENARIOS["recreate"]
+    return World(engine, site, Scenario(recreate.before, recreate.after, ("one",), options, ("one",)))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3000)
+def test_a_run_killed_while_it_takes_a_recreation_back_leaves_one_box(
+    engine: docker.APIClient, instance: str, place: Path
+) -> None:
+    site, before = Site(instance, place), SCENARIOS["recreate"].before
+    as_before = World(engine, site, Scenario(before, before, ("one",), {"secrets": SECRETS}, ("one",)))
+    kill_everywhere(failing(engine, site), place, as_before)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("first", ["POST /containers/create?name=", "DELETE /containers/"])
+def test_a_second_kill_while_the_first_is_made_good_leaves_one_box(
+    engine: docker.APIClient, instance: str, place: Path, first: str
+) -> None:
+    """Before it is committed the recreation is taken back, after that it is finished."""
+    world = World(engine, Site(instance, place), SCENARIOS["recreate"])
+
+    def die_once() -> None:
+        world.begin()
+        kills.killed(world.act, place, first)
+
+    die_once()
+    taken, _ = kills.steps(world.act, place)
+    for step in range(len(taken)):
+        die_once()
+        died = kills.killed(world.act, place, step)
+        world.recovers(settled=died.settled)
 
 
 @pytest.mark.parametrize(

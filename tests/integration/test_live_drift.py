@@ -22,7 +22,8 @@ from tests.integration.faults import FAULTS, Target
 from tests.integration.sites import UID, Site
 
 VALUE = "value-of-a-secret"
-SECRETS = {"files": {faults.SECRET: VALUE}}
+SECRETS = {name: {faults.SECRET: VALUE} for name in ("files", "limits", "network")}
+HOOK_FILE = "standin/managed-settings.d/50-agentbox.json"
 # A43, and what else happens: which box, and what of it the diff names.
 HAPPENS = {
     "stopped": ("stopped", ["state"]),
@@ -35,8 +36,14 @@ HAPPENS = {
     "disconnected": ("network", ["network"]),
     "renamed": ("network", ["container"]),
     "entry script deleted": ("files", ["mount/entry.sh"]),
-    "hook file changed": ("files", ["standin/managed-settings.d/50-agentbox.json"]),
+    "entry script changed": ("limits", ["mount/entry.sh"]),
+    "entry script not executable": ("network", ["mount/entry.sh"]),
+    "hook file changed": ("files", [HOOK_FILE]),
+    "hook file deleted": ("limits", [HOOK_FILE]),
+    "hook file writable": ("network", [HOOK_FILE]),
     "secret readable": ("files", [f"mount/secrets/{faults.SECRET}"]),
+    "secret deleted": ("limits", [f"mount/secrets/{faults.SECRET}"]),
+    "secret changed": ("network", [f"mount/secrets/{faults.SECRET}"]),
     "user database deleted": ("paused", ["mount/passwd"]),
 }
 
@@ -85,6 +92,33 @@ def test_what_happened_is_predicted_shown_and_put_right(engine: docker.APIClient
     assert (again["changed"], again["drift"]) == (False, [])
     assert VALUE not in run.output
     assert {box["name"]: Target(engine, site, box["name"]).id for box in boxes} == before
+
+
+def test_what_only_a_new_container_puts_right_is_shown_and_done_where_allowed(
+    engine: docker.APIClient, site: Site
+) -> None:
+    rebuilt, labelled = Target(engine, site, "rebuilt"), Target(engine, site, "labelled")
+    engine.tag(engines.IMAGE, *rebuilt.image.split(":"))
+    try:
+        boxes = [direct.box(site, "rebuilt", image=rebuilt.image), direct.box(site, "labelled")]
+        converge(site, *boxes)
+        for target, name in ((rebuilt, "image rebuilt"), (labelled, "label edited")):
+            next(fault for fault in FAULTS if fault.name == name).do(target)
+        options = {"files": direct.files(), "manifests": direct.manifests(), "identity_home": str(site.directory)}
+        kept = site.task(*boxes, **options)
+        allowed = site.task(*[{**box, "recreate": "drift"} for box in boxes], **options)
+        told, predicted, done, again = runs.play(
+            [kept, {**allowed, "check_mode": True}, allowed, allowed], diff=True
+        ).results
+    finally:
+        engine.remove_image(rebuilt.image, force=True)
+    assert (told["changed"], [item["path"] for item in told["drift"]]) == (False, ["image", "label agentbox.spec"])
+    for key in ("actions", "diff", "drift", "changed"):
+        assert predicted[key] == done[key], key
+    assert [action["action"] for action in done["actions"]] == ["recreate", "recreate"]
+    assert "rebuilt-for-" in done["diff"]["after"]["rebuilt"]["image"]
+    assert done["diff"]["before"]["labelled"]["label agentbox.spec"] == "edited"
+    assert (again["changed"], again["drift"]) == (False, [])
 
 
 def test_declared_limits_and_networks_change_on_the_living_box(engine: docker.APIClient, site: Site) -> None:
