@@ -26,8 +26,10 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 def can_be_prepared_here(box: Box, payload: Mapping[str, Any], fresh: tuple[str, ...]) -> bool:
     """Whether the box's own container may make the volumes ``fresh``, to be prepared on the host's disk."""
-    engine, home = box.setting.engine, _naming.home_volume(box.setting.instance, box.spec.name)
-    if engine.podman or engine.maps_users or box.spec.credentials == "mount":
+    setting, home = box.setting, _naming.home_volume(box.setting.instance, box.spec.name)
+    if setting.person.euid != 0 or setting.engine.podman or setting.engine.maps_users:
+        return False
+    if box.spec.credentials == "mount":  # it needs files in HOME before the container is made
         return False
     if home not in fresh and leading_to_mounts(box):
         return False

@@ -39,6 +39,11 @@ def test_volumes_whose_owners_are_others_on_the_host(engine: dict[str, bool]) ->
     assert not _fresh_volumes.can_be_prepared_here(made, create_payload(made, CONTEXT), (HOME,))
 
 
+def test_volumes_that_only_root_reaches() -> None:
+    made = box(setting=replace(SETTING, person=replace(SETTING.person, euid=1000)))
+    assert not _fresh_volumes.can_be_prepared_here(made, create_payload(made, CONTEXT), (HOME,))
+
+
 @pytest.mark.parametrize(
     ("info", "expected"),
     [
