@@ -120,8 +120,8 @@ class Applier:
             created, volumes = _fresh_volumes.create(self._engine, box, _in_one_network(payload), fresh)
         except OSError:
             return None
-        self._mark_prepared(volumes)
         with _fresh_volumes.removed_on_error(self._engine, created):
+            self._mark_prepared(volumes)
             self._rename(created, box.container)
         return created
 

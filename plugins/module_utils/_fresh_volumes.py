@@ -16,7 +16,7 @@ from typing import Any
 from . import _helper, _naming
 from ._box import Box
 from ._engine import Engine
-from ._errors import EngineError
+from ._errors import AgentboxError
 from ._helper import Entry
 from ._payload import home_directories, leading_to_mounts
 from ._volumes import Volume
@@ -63,7 +63,7 @@ def removed_on_error(engine: Engine, container: str) -> Iterator[None]:
     """Remove a container that never ran when what makes it complete fails."""
     try:
         yield
-    except (EngineError, OSError):
+    except (AgentboxError, OSError):
         engine.remove_container(container)
         raise
 
