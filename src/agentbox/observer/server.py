@@ -112,7 +112,9 @@ async def _run(servers: Iterable[Listening], broadcast: Broadcast, work: Iterabl
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     serving = [server.serve(sockets=[listener]) for server, listener in servers]
-    tasks = [asyncio.create_task(part) for part in (*serving, *work)]
+    tasks = [
+        asyncio.create_task(part) for part in (*work, *serving)
+    ]  # what is asked for is ready before anybody can ask
     for task in tasks:
         task.add_done_callback(lambda _: ended.set())
     await ended.wait()
