@@ -24,6 +24,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stderr.flush()
-    os._exit(code)  # taking the interpreter apart would take longer than all else of a box's end
+    sys.exit(main())

@@ -58,6 +58,7 @@ def _server(app: ASGIApp) -> _Server:
             limit_concurrency=_MAX_CONNECTIONS,
             h11_max_incomplete_event_size=_HEADER_BYTES,
             timeout_keep_alive=15,
+            timeout_graceful_shutdown=_DRAIN,
         )
     )
 
@@ -103,27 +104,26 @@ def _sink_server(box: Box, recorder: Recorder) -> Listening:
 
 
 async def _run(servers: Iterable[Listening], broadcast: Broadcast, work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Serve and work until a signal; then end open pages, answer what was asked, and let the work finish what it has.
+    """Serve and work until a signal; then end open pages, and let the work finish what it has.
 
-    Work that fails ends everything: the supervisor starts a new Observer, which is better than half of one. uvicorn's
-    own way to end takes fixed waits of two tenths of a second, for which a box that stops would have to wait.
+    Work that fails ends everything: the supervisor starts a new Observer, which is better than half of one.
     """
-    ended = asyncio.Event()
+
+    def stop() -> None:
+        broadcast.close()
+        for server, _ in servers:
+            server.should_exit = True
+
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    serving = [server.serve(sockets=[listener]) for server, listener in servers]
-    tasks = [
-        asyncio.create_task(part) for part in (*work, *serving)
-    ]  # what is asked for is ready before anybody can ask
-    for task in tasks:
-        task.add_done_callback(lambda _: ended.set())
-    await ended.wait()
-    broadcast.close()
-    answers = [answer for server, _ in servers for answer in server.server_state.tasks]
-    if answers:
-        await asyncio.wait(answers, timeout=_DRAIN)
-    for task in tasks:
-        task.cancel()
-    ends = await asyncio.gather(*tasks, return_exceptions=True)
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    background = [asyncio.create_task(part) for part in work]
+    for task in background:
+        task.add_done_callback(lambda _: stop())
+    try:
+        await asyncio.gather(*(server.serve(sockets=[listener]) for server, listener in servers))
+    finally:
+        for task in background:
+            task.cancel()
+        ends = await asyncio.gather(*background, return_exceptions=True)
     for failure in (end for end in ends if isinstance(end, Exception)):
         raise failure
